@@ -12,6 +12,11 @@ var exampleWalls = []wall{
 		{"go.etcd.io/bbolt", "containerd's database of snapshots"},
 	}},
 	{packages: "examples/cluster/machine", closed: true, may: []allowance{{"cni/bridge", "what links have"}, {"cni/portmap", "rules without an owner are removed"}, {"examples/cluster/containerd", "daemons without an owner are ended"}, {"github.com/go-logr/logr", logging}}},
+	{packages: "examples/cluster/guest", closed: true, may: []allowance{
+		{"cni/bridge", "a bridge and its rules are removed in one way"},
+		{"github.com/vishvananda/netlink", "links, addresses and routes of machines"},
+		{"golang.org/x/sys", "mounts, and the kernel's constants"},
+	}},
 	{packages: "examples/cluster", closed: true, may: []allowance{
 		{"plane", "it is a control plane, with flags and machines"},
 		{"admission/unsupported", "what its nodes act on is not warned about"},
@@ -25,6 +30,11 @@ var exampleWalls = []wall{
 		{"storage", "here the rooms are joined"},
 		{"examples/cluster", "its own parts"},
 		{"k8s.io/cri-api", "a runtime is asked where it looks for networks"},
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"localcache", "Nodes are followed in a cache"},
+		{"github.com/vishvananda/netlink", "routes to the pods of machines"},
+		{"golang.org/x/sys", "the kernel's constants"},
 		{"github.com/spf13", "the command line"},
 		{"github.com/go-logr/logr", logging},
 	}},

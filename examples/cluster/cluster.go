@@ -23,6 +23,7 @@ import (
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/controllerset"
 	"github.com/planekit/planekit/plane/credentials"
+	"github.com/planekit/planekit/plane/join"
 	"github.com/planekit/planekit/plane/metricsserver"
 	"github.com/planekit/planekit/plane/scavenge"
 	"github.com/planekit/planekit/plane/stack"
@@ -53,9 +54,11 @@ type cluster struct {
 	// valid without machines.
 	machineNetwork netip.Prefix
 	gateway        netip.Addr
-	checks         []apiserver.Check // of the API server's readiness
-	ends           ends              // what ends pods before this machine shuts down
-	metrics        *metrics.Metrics
+	// invitation is the command that adds a node; empty where none can join.
+	invitation string
+	checks     []apiserver.Check // of the API server's readiness
+	ends       ends              // what ends pods before this machine shuts down
+	metrics    *metrics.Metrics
 }
 
 // run brings the cluster up, says so on stdout, and runs it until ctx is done.
@@ -153,7 +156,7 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 		Controllers: controllerset.Options{Metrics: work},
 		Scheduler:   func(s *schedule.Config) { s.Meters = decisions.Meters() },
 		Configure:   c.observe, SchedulerFile: o.scheduler,
-		Parts:   []plane.Part{c.writeKubeconfig, c.publishNetwork, c.startMetricsServer, c.startAllNodes, c.watchShutdown, startScavenger},
+		Parts:   []plane.Part{c.writeKubeconfig, c.publishNetwork, c.startMetricsServer, c.startAllNodes, c.invite, c.watchShutdown, startScavenger},
 		StopNow: o.stopNow,
 		Log:     c.log,
 	}
@@ -162,7 +165,11 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 			return strings.HasSuffix(r.Path, ".hostPort") // forwarded by the network's plugins
 		})
 	}
-	return config, o.kube.Apply(&config, c.stack)
+	if err := o.kube.Apply(&config, c.stack); err != nil {
+		return config, err
+	}
+	config.BootstrapTokens = config.BootstrapTokens || c.gateway.IsValid()
+	return config, nil
 }
 
 func (c *cluster) writeKubeconfig(_ context.Context, p *plane.Plane, _ *stack.Stack) error {
@@ -184,6 +191,28 @@ func (c *cluster) startAllNodes(ctx context.Context, p *plane.Plane, s *stack.St
 	return c.startNodes(ctx, p, s)
 }
 
+// invites reports whether nodes in other processes can join.
+func (c *cluster) invites() bool { return c.options.role == roleServer || c.gateway.IsValid() }
+
+// invite makes a token by which nodes join. It is a [plane.Part].
+func (c *cluster) invite(ctx context.Context, p *plane.Plane, _ *stack.Stack) error {
+	if !c.invites() {
+		return nil
+	}
+	url := p.URL()
+	if a := c.advertised(); a.IsValid() {
+		url = "https://" + a.String()
+	}
+	invitation, err := join.Invite(ctx, join.InviteConfig{
+		Client: p.Client(), Server: url, CA: p.Credentials.Authority.CertificatePEM, Description: "made at the start of a server",
+	})
+	if err != nil {
+		return err
+	}
+	c.invitation = strings.Join(append([]string{beside("cluster"), "--role", roleNode}, invitation.Args()...), " ")
+	return nil
+}
+
 func startScavenger(_ context.Context, _ *plane.Plane, s *stack.Stack) error {
 	s.Start("memory scavenger", scavenge.Run)
 	return nil
@@ -195,6 +224,9 @@ func (c *cluster) announce(stdout io.Writer, url string, took time.Duration) {
 	if c.notice != "" {
 		fmt.Fprintln(stdout, c.notice)
 		fmt.Fprintln(stdout)
+	}
+	if c.invitation != "" {
+		fmt.Fprintf(stdout, "Within 24 hours, this adds a node on another machine, or on this one with a --data-dir of its own:\n\n  %s\n\n", c.invitation)
 	}
 	fmt.Fprintf(stdout, "  export KUBECONFIG=%s\n", c.options.kubeconfig)
 	fmt.Fprintf(stdout, "  %s run nginx --image=nginx --replicas=3\n", beside("planectl"))

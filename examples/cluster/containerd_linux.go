@@ -32,6 +32,8 @@ type containerdRuntime struct {
 	plugin string
 	// pods is the network, but for the node's range.
 	pods chain.Network
+	// overlay carries packets to other machines; nil where all nodes are on this one.
+	overlay *nodeOverlay
 	// cgroups is the cgroup that the kubelet's are in.
 	cgroups string
 	// now is closed when the daemon is to be killed rather than stopped.
@@ -129,13 +131,18 @@ func (r *containerdRuntime) askForDirectories(ctx context.Context) error {
 }
 
 // Network writes the configuration that makes the runtime call planekit-cni.
-func (r *containerdRuntime) Network(_ context.Context, podCIDR string) error {
+func (r *containerdRuntime) Network(ctx context.Context, podCIDR string) error {
 	prefix, err := netip.ParsePrefix(podCIDR)
 	if err != nil {
 		return fmt.Errorf("pod network: %w", err)
 	}
 	network := r.pods
 	network.PodCIDRs = []netip.Prefix{prefix}
+	if r.overlay != nil {
+		if network.MTU, err = r.overlay.mtu(ctx); err != nil {
+			return err
+		}
+	}
 	return network.Write(r.confDir)
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 
+	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/nodes"
 	"github.com/planekit/planekit/plane/stack"
@@ -26,6 +27,9 @@ func (c *cluster) joinMachines(_ context.Context, listener net.Listener) (net.Li
 func (c *cluster) startMachines(context.Context, *plane.Plane, *stack.Stack) error {
 	return errors.New("machines need Linux")
 }
+
+// startOverlay starts none: nothing real has a network here.
+func (c *cluster) startOverlay(*client.Client, netConf, nodes.Config) error { return nil }
 
 func asInit() (code int, ok bool) { return 0, false }
 

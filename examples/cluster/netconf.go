@@ -38,8 +38,11 @@ type netConf struct {
 	}
 }
 
-// publishNetwork writes the network for nodes in other processes. It is a [plane.Part].
+// publishNetwork writes the network for nodes in other processes, if there can be some. It is a [plane.Part].
 func (c *cluster) publishNetwork(ctx context.Context, p *plane.Plane, _ *stack.Stack) error {
+	if !c.invites() {
+		return nil
+	}
 	conf := netConf{Network: c.podNetwork}
 	conf.Backend.Type = c.options.overlay
 	data, err := json.Marshal(conf)
@@ -56,6 +59,15 @@ func (c *cluster) publishNetwork(ctx context.Context, p *plane.Plane, _ *stack.S
 		put(ctx, typed.RoleBindings(api), &rbacv1.RoleBinding{
 			ObjectMeta: meta,
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: networkName},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: user.Nodes}},
+		}),
+		// The overlay of a node reads where the other nodes are.
+		put(ctx, typed.ClusterRoles(api), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: networkName}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
+		}}),
+		put(ctx, typed.ClusterRoleBindings(api), &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: networkName},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: networkName},
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: user.Nodes}},
 		}),
 	)

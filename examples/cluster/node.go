@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -15,6 +16,7 @@ import (
 	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/examples/cluster/machine"
 	"github.com/planekit/planekit/kubelet/server/tlsfiles"
+	"github.com/planekit/planekit/plane/join"
 	"github.com/planekit/planekit/plane/nodes"
 	"github.com/planekit/planekit/plane/stack"
 )
@@ -49,7 +51,11 @@ func (c *cluster) startNode(ctx context.Context) error {
 	if err := c.claimNode(ctx); err != nil {
 		return err
 	}
-	remote, err := c.controlPlane()
+	address := j.ip
+	if !address.IsValid() {
+		address = machine.HostAddress(netip.Prefix{})
+	}
+	remote, err := c.controlPlane(ctx, address)
 	if err != nil {
 		return err
 	}
@@ -71,8 +77,9 @@ func (c *cluster) startNode(ctx context.Context) error {
 		return err
 	}
 	config.Port, config.ManifestPath, config.StaticPods = j.port, c.options.manifestPath, c.options.configureStatic
-	if j.ip.IsValid() {
-		config.Address = j.ip.String()
+	config.Address = address.String()
+	if err := c.startOverlay(remote.Client, network, config); err != nil {
+		return err
 	}
 	if err := nodes.StartRemote(ctx, c.stack, remote, config); err != nil {
 		return err
@@ -101,36 +108,84 @@ func (c *cluster) claimNode(ctx context.Context) error {
 	return nil
 }
 
-// controlPlane returns how the node reaches its control plane, by the files that the options name.
-func (c *cluster) controlPlane() (nodes.Remote, error) {
-	file, err := kubeconfig.Load(c.options.kubeconfig)
+// controlPlane returns how the node, which has that address, reaches its control plane.
+func (c *cluster) controlPlane(ctx context.Context, address netip.Addr) (nodes.Remote, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert}
+	if c.options.kubelet != nil {
+		c.options.program.ApplyTLS(config)
+	}
+	file := c.options.kubeconfig
+	if c.options.joining.server != "" {
+		joiner, err := c.join(ctx, address)
+		if err != nil {
+			return nodes.Remote{}, err
+		}
+		file, config.GetCertificate = joiner.Kubeconfig(), joiner.ServingCertificate
+	} else {
+		files, err := tlsfiles.New(tlsfiles.Config{CertFile: c.options.joining.certFile, KeyFile: c.options.joining.keyFile, TLS: config, Log: c.log})
+		if err != nil {
+			return nodes.Remote{}, fmt.Errorf("--tls-cert-file, --tls-private-key-file: %w", err)
+		}
+		c.stack.Start("serving certificate", files.Run)
+		config = files.TLS()
+	}
+	api, roots, err := c.connect(file)
+	return nodes.Remote{Client: api, TLS: config, ClientCAs: func() *x509.CertPool { return roots }}, err
+}
+
+// joinRetry is how soon a node tries to join again while no server answers.
+const joinRetry = time.Second
+
+// join gets the node's certificates, and renews them as long as the node runs.
+func (c *cluster) join(ctx context.Context, address netip.Addr) (*join.Joiner, error) {
+	o := c.options.joining
+	joiner, err := join.New(join.Config{
+		Server: o.server, Token: o.token, CAHashes: o.caHashes, Node: o.name, Dir: c.dir.join("credentials"),
+		Addresses: func() ([]netip.Addr, []string) { return []netip.Addr{address}, []string{o.name} },
+		Log:       c.log.WithName("join"),
+	})
 	if err != nil {
-		return nodes.Remote{}, fmt.Errorf("--kubeconfig: %w", err)
+		return nil, err
+	}
+	for said := false; ; said = true {
+		err := joiner.Join(ctx)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, join.ErrUnreachable) {
+			return nil, err
+		}
+		if !said {
+			c.log.Info("waiting for the control plane", "error", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(joinRetry):
+		}
+	}
+	c.stack.Start("certificates", joiner.Run)
+	return joiner, nil
+}
+
+// connect returns a client with the credentials in a file, and the authorities of the cluster.
+func (c *cluster) connect(path string) (*client.Client, *x509.CertPool, error) {
+	file, err := kubeconfig.Load(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
 	config, _, err := file.Client("")
 	if err != nil {
-		return nodes.Remote{}, fmt.Errorf("--kubeconfig %s: %w", c.options.kubeconfig, err)
+		return nil, nil, fmt.Errorf("--kubeconfig %s: %w", path, err)
 	}
 	if config.TLS == nil || config.TLS.RootCAs == nil {
-		return nodes.Remote{}, fmt.Errorf("--kubeconfig %s: the cluster has no certificate-authority: a node speaks TLS only", c.options.kubeconfig)
+		return nil, nil, fmt.Errorf("--kubeconfig %s: the cluster has no certificate-authority: a node speaks TLS only", path)
 	}
 	config.UserAgent = "kubelet"
 	api, err := client.New(config)
 	if err != nil {
-		return nodes.Remote{}, err
+		return nil, nil, err
 	}
 	c.stack.OnStop("connections to the API server", func() error { api.Close(); return nil })
-	base := &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert}
-	if c.options.kubelet != nil {
-		c.options.program.ApplyTLS(base)
-	}
-	files, err := tlsfiles.New(tlsfiles.Config{
-		CertFile: c.options.joining.certFile, KeyFile: c.options.joining.keyFile, TLS: base, Log: c.log,
-	})
-	if err != nil {
-		return nodes.Remote{}, fmt.Errorf("--tls-cert-file, --tls-private-key-file: %w", err)
-	}
-	c.stack.Start("serving certificate", files.Run)
-	roots := config.TLS.RootCAs
-	return nodes.Remote{Client: api, TLS: files.TLS(), ClientCAs: func() *x509.CertPool { return roots }}, nil
+	return api, config.TLS.RootCAs, nil
 }
