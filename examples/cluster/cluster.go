@@ -165,11 +165,12 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 			return strings.HasSuffix(r.Path, ".hostPort") // forwarded by the network's plugins
 		})
 	}
-	if err := o.kube.Apply(&config, c.stack); err != nil {
-		return config, err
+	if c.gateway.IsValid() {
+		if err := o.setDefault("enable-bootstrap-token-auth", "true"); err != nil {
+			return config, err
+		}
 	}
-	config.BootstrapTokens = config.BootstrapTokens || c.gateway.IsValid()
-	return config, nil
+	return config, o.kube.Apply(&config, c.stack)
 }
 
 func (c *cluster) writeKubeconfig(_ context.Context, p *plane.Plane, _ *stack.Stack) error {
@@ -192,7 +193,10 @@ func (c *cluster) startAllNodes(ctx context.Context, p *plane.Plane, s *stack.St
 }
 
 // invites reports whether nodes in other processes can join.
-func (c *cluster) invites() bool { return c.options.role == roleServer || c.gateway.IsValid() }
+func (c *cluster) invites() bool {
+	tokens := c.options.flags.Lookup("enable-bootstrap-token-auth").Value.String()
+	return (c.options.role == roleServer || c.gateway.IsValid()) && tokens == "true"
+}
 
 // invite makes a token by which nodes join. It is a [plane.Part].
 func (c *cluster) invite(ctx context.Context, p *plane.Plane, _ *stack.Stack) error {
@@ -200,7 +204,8 @@ func (c *cluster) invite(ctx context.Context, p *plane.Plane, _ *stack.Stack) er
 		return nil
 	}
 	url := p.URL()
-	if a := c.advertised(); a.IsValid() {
+	listens, ok := c.address.(*net.TCPAddr)
+	if a := c.advertised(); a.IsValid() && ok && (c.gateway.IsValid() || !listens.IP.IsLoopback()) {
 		url = "https://" + a.String()
 	}
 	invitation, err := join.Invite(ctx, join.InviteConfig{

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,7 +35,37 @@ const patience = 3 * time.Minute
 // running is a cluster in this process.
 type running struct {
 	config string // the administrator's kubeconfig
+	said   *output
 	stop   func()
+}
+
+// output is what a cluster has written after "ready in ".
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder // guarded by mu
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+// invitation returns the command that adds a node to a cluster.
+func (r *running) invitation(t *testing.T) (command string) {
+	t.Helper()
+	awaited(t, "an invitation", func(context.Context) string {
+		r.said.mu.Lock()
+		defer r.said.mu.Unlock()
+		for line := range strings.Lines(r.said.text.String()) {
+			if strings.Contains(line, " --role node --join ") && strings.HasSuffix(line, "\n") {
+				command = strings.TrimSpace(line)
+				return ""
+			}
+		}
+		return "the cluster said " + r.said.text.String()
+	})
+	return command
 }
 
 // start runs a cluster on the in-process runtime until stop, or the end of the
@@ -69,8 +100,8 @@ func startRole(t *testing.T, log logr.Logger, run func(context.Context, options,
 		cancel()
 		t.Fatalf("the cluster said %q: %v, %v", first, err, <-ended)
 	}
-	go io.Copy(io.Discard, stdout) //nolint:errcheck // ends with the cluster
-	r := &running{config: o.kubeconfig}
+	r := &running{config: o.kubeconfig, said: &output{}}
+	go io.Copy(r.said, stdout) //nolint:errcheck // ends with the cluster
 	r.stop = func() {
 		if ctx.Err() != nil {
 			return

@@ -40,7 +40,7 @@ type netConf struct {
 
 // publishNetwork writes the network for nodes in other processes, if there can be some. It is a [plane.Part].
 func (c *cluster) publishNetwork(ctx context.Context, p *plane.Plane, _ *stack.Stack) error {
-	if !c.invites() {
+	if c.options.role != roleServer && !c.gateway.IsValid() {
 		return nil
 	}
 	conf := netConf{Network: c.podNetwork}

@@ -60,7 +60,7 @@ func (o *options) add(flags *pflag.FlagSet) {
 	o.flags = flags
 	o.addRole(flags)
 	flags.StringVar(&o.dataDir, "data-dir", ".planekit", "directory for everything the cluster keeps")
-	flags.StringVar(&o.listen, "listen", "127.0.0.1:6443", "address of the API server; port 0 picks a free one")
+	flags.StringVar(&o.listen, "listen", "127.0.0.1:6443", "address of the API server; port 0 picks a free one (default 0.0.0.0:6443 with --role server)")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "where the administrator's kubeconfig is written (default admin.kubeconfig in the data directory); with --role node, the file with the node's own credentials")
 	flags.IntVar(&o.nodes, "nodes", 1, "number of nodes")
 	flags.StringVar(&o.runtime, "runtime", "auto", "what runs containers: auto, containerd or fake (in this process)")

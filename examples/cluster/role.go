@@ -94,22 +94,25 @@ func (o *options) checkRole() error {
 	return nil
 }
 
-// completeServer sets what servers have by default: nodes join with tokens, and of several servers on one etcd one
-// runs the controllers and one the scheduler.
+// completeServer sets what servers have by default: they listen for other machines, nodes join with tokens, and of
+// several servers on one etcd one runs the controllers and one the scheduler.
 func (o *options) completeServer() error {
 	o.nodes = 0
-	defaults := map[string]string{"enable-bootstrap-token-auth": "true"}
 	if len(o.etcdServers) > 0 {
-		defaults["leader-elect"] = "true"
-	}
-	for name, value := range defaults {
-		if f := o.flags.Lookup(name); !f.Changed {
-			if err := f.Value.Set(value); err != nil {
-				return err
-			}
+		if err := o.setDefault("leader-elect", "true"); err != nil {
+			return err
 		}
 	}
-	return nil
+	return errors.Join(o.setDefault("listen", "0.0.0.0:6443"), o.setDefault("enable-bootstrap-token-auth", "true"))
+}
+
+// setDefault sets a flag that was not given.
+func (o *options) setDefault(name, value string) error {
+	f := o.flags.Lookup(name)
+	if f.Changed {
+		return nil
+	}
+	return f.Value.Set(value)
 }
 
 func (o *options) completeNode() (err error) {

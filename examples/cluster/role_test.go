@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr/testr"
 	corev1 "k8s.io/api/core/v1"
@@ -100,13 +103,63 @@ func TestUnusedFlags(t *testing.T) {
 		{"--role node --authorization-mode RBAC", "--role node does not use --authorization-mode"},
 		{"--role node --nodes 1", "--role node does not use --nodes"},
 		{"--node-ip 10.0.0.1", "--role all does not use --node-ip"},
-		{"--role node", "--role node needs --kubeconfig"},
+		{"--role node", "--role node needs --join, or --kubeconfig"},
 		{"--role node --kubeconfig f", "needs --tls-cert-file and --tls-private-key-file"},
 		{"--role node --kubeconfig f --tls-cert-file c --tls-private-key-file k --kubelet-port 70000", "--kubelet-port must be between"},
+		{"--role node --kubeconfig f --join https://s", "--join excludes --kubeconfig"},
+		{"--role node --token t --kubeconfig f", "need --join"},
+		{"--role server --token t", "--role server does not use --token"},
 		{"--role node --kubeconfig f --node-ip ten", "--node-ip"},
 	} {
 		if _, err := parse(strings.Fields(test.arguments)...); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.arguments, err, test.want)
 		}
+	}
+}
+
+// TestJoin adds a node with the command that a server prints, and again without a token, with the credentials that
+// it got.
+func TestJoin(t *testing.T) {
+	server := startServer(t, t.TempDir(), "--storage", "memory")
+	dir := t.TempDir()
+	arguments := append(strings.Fields(server.invitation(t))[3:], "--data-dir", dir) // after the program and its role
+	begin := time.Now()
+	first := startFakeNode(t, "joined", arguments...)
+	t.Logf("joined after %v", time.Since(begin))
+	api := server.client(t)
+	mustCreate(t, typed.Pods(api), podOf("web", "nginx"))
+	path := "/api/v1/namespaces/default/pods/web/log"
+	awaited(t, "logs", func(ctx context.Context) string { // once the serving certificate is issued
+		_, err := api.Do(ctx, client.Request{Path: path})
+		return text(err)
+	})
+	first.stop()
+	at := slices.Index(arguments, "--token")
+	startFakeNode(t, "joined", slices.Delete(slices.Clone(arguments), at, at+2)...)
+	awaited(t, "logs of the node that starts again", func(ctx context.Context) string {
+		_, err := api.Do(ctx, client.Request{Path: path})
+		return text(err)
+	})
+}
+
+// TestJoinRefused: a node of another authority, or with a token that nobody made, does not join.
+func TestJoinRefused(t *testing.T) {
+	server := startServer(t, t.TempDir(), "--storage", "memory")
+	arguments := strings.Fields(server.invitation(t))[1:]
+	for flag, value := range map[string]string{
+		"--token": "aaaaaa.0123456789abcdef", "--discovery-token-ca-cert-hash": "sha256:" + strings.Repeat("0", 64),
+	} {
+		wrong := slices.Clone(arguments)
+		wrong[slices.Index(wrong, flag)+1] = value
+		o, err := parse(append(wrong, "--runtime", "fake", "--data-dir", t.TempDir(), "--node-name", "wrong", "--kubelet-port", "0")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := runNode(t.Context(), o, io.Discard, testr.New(t)); err == nil || !strings.HasPrefix(err.Error(), "join: ") {
+			t.Errorf("%s %s: %v", flag, value, err)
+		}
+	}
+	if nodes, _, err := typed.Nodes(server.client(t)).List(t.Context(), "", metav1.ListOptions{}); err != nil || len(nodes) > 0 {
+		t.Errorf("nodes %v: %v", nodes, err)
 	}
 }

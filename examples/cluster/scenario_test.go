@@ -36,7 +36,7 @@ func TestScenariosContainerd(t *testing.T) {
 }
 
 // askAPI is the command api of scripts: "api get PATH" prints what the API server answers, and "api each" reads the
-// log of each pod, and runs a command in it that tells which pod it is.
+// log of each pod of nginx, and runs a command in it.
 func askAPI(ts *testscript.TestScript, neg bool, arguments []string) {
 	file, err := kubeconfig.Load(ts.Getenv("KUBECONFIG"))
 	ts.Check(err)
@@ -61,10 +61,10 @@ func askAPI(ts *testscript.TestScript, neg bool, arguments []string) {
 		ts.Check(err)
 		for _, pod := range pods {
 			get("/api/v1/namespaces/default/pods/" + pod.Name + "/log")
-			out, err := execute(ctx, config, pod.Name, "hostname")
+			out, err := execute(ctx, config, pod.Name, "nginx", "-v")
 			ts.Check(err)
-			if strings.TrimSpace(out) != pod.Name {
-				ts.Fatalf("%s on %s says that it is %q", pod.Name, pod.Spec.NodeName, out)
+			if !strings.Contains(out, "nginx version") {
+				ts.Fatalf("nginx -v in %s on %s says %q", pod.Name, pod.Spec.NodeName, out)
 			}
 		}
 	default:
@@ -72,9 +72,9 @@ func askAPI(ts *testscript.TestScript, neg bool, arguments []string) {
 	}
 }
 
-// execute runs a command in a pod through the API server and returns its standard output.
+// execute runs a command in a pod through the API server and returns its output and errors.
 func execute(ctx context.Context, config client.Config, pod string, command ...string) (string, error) {
-	query := url.Values{"stdout": {"true"}, "command": command}
+	query := url.Values{"stdout": {"true"}, "stderr": {"true"}, "command": command}
 	address := strings.Replace(config.Server, "https", "wss", 1) + "/api/v1/namespaces/default/pods/" + pod + "/exec?" + query.Encode()
 	dialer := websocket.Dialer{TLSClientConfig: config.TLS, Subprotocols: []string{"v5.channel.k8s.io"}}
 	connection, answer, err := dialer.DialContext(ctx, address, nil)
@@ -89,7 +89,7 @@ func execute(ctx context.Context, config client.Config, pod string, command ...s
 		if err != nil {
 			return out.String(), nil // closed when the command has ended
 		}
-		if len(frame) > 0 && frame[0] == 1 { // the channel of standard output
+		if len(frame) > 0 && (frame[0] == 1 || frame[0] == 2) { // the channels of standard output and errors
 			out.Write(frame[1:])
 		}
 	}

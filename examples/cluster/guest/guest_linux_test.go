@@ -1,0 +1,152 @@
+package guest_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/planekit/planekit/examples/cluster/guest"
+)
+
+func TestMain(m *testing.M) {
+	if guest.IsInit() {
+		os.Exit(guest.Init())
+	}
+	os.Exit(m.Run())
+}
+
+func Example() {
+	network, err := guest.NewNetwork(guest.NetworkConfig{Bridge: "br0", Prefix: netip.MustParsePrefix("10.9.0.0/29")})
+	fmt.Println(err, network.Gateway(), network.Address(0), network.Address(4), network.Address(5).IsValid())
+	// Output: <nil> 10.9.0.1 10.9.0.2 10.9.0.6 false
+}
+
+func TestRefused(t *testing.T) {
+	prefix := netip.MustParsePrefix("10.9.0.0/29")
+	for _, c := range []guest.NetworkConfig{
+		{Prefix: prefix}, {Bridge: "a-name-that-is-too-long", Prefix: prefix}, {Bridge: "br0"},
+		{Bridge: "br0", Prefix: netip.MustParsePrefix("10.9.0.0/31")}, {Bridge: "br0", Prefix: netip.MustParsePrefix("fd00::/64")},
+	} {
+		if _, err := guest.NewNetwork(c); err == nil {
+			t.Errorf("%+v was accepted", c)
+		}
+	}
+	network, err := guest.NewNetwork(guest.NetworkConfig{Bridge: "br0", Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := guest.Config{Name: "n", Port: "p", Dir: "/var/n", Network: network, Address: network.Address(0), Program: []string{"/bin/true"}}
+	for name, change := range map[string]func(*guest.Config){
+		"name": func(c *guest.Config) { c.Name = "" }, "run": func(c *guest.Config) { c.Dir = "/run/n" },
+		"relative": func(c *guest.Config) { c.Program = []string{"true"} }, "address": func(c *guest.Config) { c.Address = netip.MustParseAddr("10.8.0.2") },
+	} {
+		c := good
+		change(&c)
+		if _, err := guest.New(c); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+	if _, err := guest.New(good); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMachine switches a machine on, cuts its power, switches it on again and stops it. Its program finds the host's
+// name, an empty /run and another boot each time, and nothing of it is left.
+func TestMachine(t *testing.T) {
+	if os.Geteuid() != 0 {
+		if os.Getenv("CI") != "" {
+			t.Fatal("machines need root")
+		}
+		t.Skip("machines need root")
+	}
+	suffix := strconv.Itoa(os.Getpid())
+	network, err := guest.NewNetwork(guest.NetworkConfig{Bridge: "pkg" + suffix, Prefix: netip.MustParsePrefix("10.64.210.0/28")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := network.Down(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if _, err := netlink.LinkByName("pkg" + suffix); err == nil {
+			t.Error("the bridge is left")
+		}
+	})
+	for range 2 { // it may be up
+		if err := network.Up(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := guest.New(guest.Config{
+		Name: "tiny", Port: "pkp" + suffix, Dir: t.TempDir(), Network: network, Address: network.Address(0),
+		Program: []string{"/bin/sh", "-c", `echo "$(hostname) $(ls /run | wc -l) $(cat /proc/sys/kernel/random/boot_id)"; touch /run/file; sleep 1000 & wait`},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Kill() })
+	on := func(lines int) {
+		t.Helper()
+		if err := m.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(time.Minute); ; <-time.After(10 * time.Millisecond) {
+			text, _ := os.ReadFile(m.Log())
+			all := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+			if len(text) > 0 && len(all) == lines {
+				if want := "tiny 0 " + m.Boot(); all[lines-1] != want {
+					t.Fatalf("the machine said %q, want %q", all[lines-1], want)
+				}
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the machine said %q", text)
+			}
+		}
+	}
+	on(1)
+	boot := m.Boot()
+	if err := m.Start(); err == nil {
+		t.Error("a machine was started twice")
+	}
+	for _, connected := range []bool{false, true} {
+		if err := m.SetLink(connected); err != nil {
+			t.Error(err)
+		}
+	}
+	pid, err := os.ReadFile(filepath.Join(filepath.Dir(m.Log()), "machine.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if number, err := strconv.Atoi(strings.TrimSpace(string(pid))); err != nil || syscall.Kill(number, 0) == nil {
+		t.Errorf("process %q of the machine is left", pid)
+	}
+	if m.Failure() == nil {
+		t.Error("a power cut is no failure")
+	}
+	on(2)
+	if m.Boot() == boot {
+		t.Error("two boots have one identity")
+	}
+	if err := m.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := netlink.LinkByName("pkp" + suffix); err == nil {
+		if err := m.Kill(); err != nil { // removes the link, which ends with the machine, but maybe later
+			t.Error(err)
+		}
+	}
+}
