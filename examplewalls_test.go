@@ -32,7 +32,6 @@ var exampleWalls = []wall{
 		{"k8s.io/cri-api", "a runtime is asked where it looks for networks"},
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
-		{"localcache", "Nodes are followed in a cache"},
 		{"github.com/vishvananda/netlink", "routes to the pods of machines"},
 		{"golang.org/x/sys", "the kernel's constants"},
 		{"github.com/spf13", "the command line"},

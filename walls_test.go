@@ -375,7 +375,6 @@ var otherWalls = []wall{
 		{"k8s.io/cri-api", "containers in memory are told from their configuration"},
 		{"google.golang.org/grpc/test/bufconn", "a runtime in memory needs no socket"},
 		{"github.com/go-logr/logr", logging},
-		{"localcache", "caches that a kubelet reads"},
 		{"reconcile/controllers", "services are found by namespace as controllers do"},
 	}},
 	{packages: "plane/overlays", closed: true, may: []allowance{
