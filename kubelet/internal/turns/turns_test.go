@@ -46,6 +46,7 @@ func TestIdle(t *testing.T) {
 		}
 		end()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if want := []Rank{Begun, Fresh, Fresh, Fresh, Idle, Idle, Fresh}; !slices.Equal(got, want) {
 			t.Errorf("turns were given to %v, want %v", got, want)
 		}
