@@ -74,8 +74,12 @@ func (c *Conf) link() (*netlink.Bridge, error) {
 	if _, missing := errors.AsType[netlink.LinkNotFoundError](err); missing {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.MTU = c.Bridge, c.MTU
-		if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil && !errors.Is(err, unix.EEXIST) {
-			return nil, fmt.Errorf("make bridge %s: %w", c.Bridge, err)
+		if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attrs, VlanFiltering: c.vlanFiltering()}); err != nil && !errors.Is(err, unix.EEXIST) {
+			what := "bridge"
+			if c.hasVLANs() {
+				what = "bridge with VLANs"
+			}
+			return nil, fmt.Errorf("make %s %s: %w", what, c.Bridge, err)
 		}
 		if link, err = netlink.LinkByName(c.Bridge); err == nil {
 			// Set the hardware address explicitly: otherwise it changes with the ports, and every
@@ -91,7 +95,10 @@ func (c *Conf) link() (*netlink.Bridge, error) {
 		return nil, cni.Errorf(cni.CodeInvalidConfig, "interface %s is a %s, not a bridge", c.Bridge, link.Type())
 	}
 	if c.hasVLANs() && (br.VlanFiltering == nil || !*br.VlanFiltering) {
-		if err := netlink.BridgeSetVlanFiltering(br, true); err != nil {
+		// With this attribute alone: the kernel refuses to be told all that it has said about a bridge.
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.Index = c.Bridge, br.Attrs().Index
+		if err := netlink.LinkModify(&netlink.Bridge{LinkAttrs: attrs, VlanFiltering: c.vlanFiltering()}); err != nil {
 			return nil, fmt.Errorf("bridge %s: VLANs: %w", c.Bridge, err)
 		}
 	}

@@ -56,6 +56,14 @@ func trunk(ranges []VLANRange) ([]uint16, error) {
 // hasVLANs reports whether the bridge separates VLANs.
 func (c *Conf) hasVLANs() bool { return c.VLAN != 0 || len(c.trunk) > 0 }
 
+// vlanFiltering is the attribute of the bridge; nil leaves it as it is.
+func (c *Conf) vlanFiltering() *bool {
+	if !c.hasVLANs() {
+		return nil
+	}
+	return new(true)
+}
+
 // defaultVLAN is the VLAN in which the kernel puts new ports.
 const defaultVLAN = 1
 

@@ -184,6 +184,32 @@ func TestDelOfWhatIsHalfGone(t *testing.T) {
 	})
 }
 
+// TestLeftoversOfAReboot: after a reboot, only files are left of the containers. GC removes them, and the
+// addresses are given again.
+func TestLeftoversOfAReboot(t *testing.T) {
+	onHost(t, func(h *host) {
+		n := h.network(1, true)
+		l := h.conf(n)
+		for _, name := range []string{"a", "b"} {
+			deleteNamespace(filepath.Base(h.pod(h.invoker(), l, name).runtime.NetNS))
+		}
+		h.run("ip", "link", "del", "pk1")
+		h.run("iptables", "-t", "nat", "-F")
+		if err := h.invoker().GC(t.Context(), l, nil); err != nil {
+			t.Error(err)
+		}
+		for _, pattern := range []string{
+			filepath.Join(n.DataDir, "networks", "planekit", "10.*"),
+			filepath.Join(n.DataDir, "results", "*", "*"), filepath.Join(h.bin, "..", "outer", "results", "planekit", "*"),
+		} {
+			if left, err := filepath.Glob(pattern); err != nil || len(left) > 0 {
+				t.Errorf("left: %v %v", left, err)
+			}
+		}
+		h.pod(h.invoker(), l, "c")
+	})
+}
+
 func TestCheckSeesALostAddress(t *testing.T) {
 	onHost(t, func(h *host) {
 		i := h.invoker()
