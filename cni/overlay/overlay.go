@@ -49,7 +49,6 @@ package overlay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -136,19 +135,24 @@ func New(c Config) (*Overlay, error) {
 	return &Overlay{c: c, ready: make(chan struct{})}, nil
 }
 
+// invalid returns an error that names a field.
+func invalid(field, format string, args ...any) error {
+	return fmt.Errorf("%s: %s", field, fmt.Sprintf(format, args...))
+}
+
 func (c *Config) complete() error {
 	switch c.Backend {
 	case "":
 		c.Backend = VXLAN
 	case VXLAN, HostGW, UDP:
 	default:
-		return fmt.Errorf("Backend: %q is not %s, %s or %s", c.Backend, VXLAN, HostGW, UDP)
+		return invalid("Backend", "%q is not %s, %s or %s", c.Backend, VXLAN, HostGW, UDP)
 	}
 	if c.DirectRouting && c.Backend != VXLAN {
-		return fmt.Errorf("DirectRouting: not with the backend %s", c.Backend)
+		return invalid("DirectRouting", "not with the backend %s", c.Backend)
 	}
 	if c.Members == nil {
-		return errors.New("Members: missing")
+		return invalid("Members", "missing")
 	}
 	if c.Log.GetSink() == nil {
 		c.Log = logr.Discard()
@@ -157,19 +161,19 @@ func (c *Config) complete() error {
 		return err
 	}
 	if c.Underlay == "" && !c.Local.Address.IsValid() && !c.Local.Address6.IsValid() {
-		return errors.New("Underlay: no interface, and Local has no address")
+		return invalid("Underlay", "no interface, and Local has no address")
 	}
 	for i, p := range c.Network {
 		if p != p.Masked() || !p.IsValid() {
-			return fmt.Errorf("Network[%d]: %v is no range", i, p)
+			return invalid(fmt.Sprintf("Network[%d]", i), "%v is no range", p)
 		}
 	}
 	c.Local = c.Local.clone()
 	if len(c.Local.Subnets) == 0 {
-		return errors.New("Local: no subnets")
+		return invalid("Local", "no subnets")
 	}
 	if err := c.checkMember(&c.Local); err != nil {
-		return fmt.Errorf("Local: %w", err)
+		return invalid("Local", "%v", err)
 	}
 	return c.completeDevice()
 }
@@ -179,7 +183,7 @@ func (c *Config) completeNumbers() error {
 		c.VNI = DefaultVNI
 	}
 	if c.VNI < 0 || c.VNI > maxVNI {
-		return fmt.Errorf("VNI: %d is not in 1-%d", c.VNI, maxVNI)
+		return invalid("VNI", "%d is not in 1-%d", c.VNI, maxVNI)
 	}
 	if c.Port == 0 {
 		c.Port = DefaultVXLANPort
@@ -188,23 +192,23 @@ func (c *Config) completeNumbers() error {
 		}
 	}
 	if c.Port < 0 || c.Port > maxPort {
-		return fmt.Errorf("Port: %d is not in 1-%d", c.Port, maxPort)
+		return invalid("Port", "%d is not in 1-%d", c.Port, maxPort)
 	}
 	if c.Protocol == 0 {
 		c.Protocol = DefaultProtocol
 	}
 	// Numbers up to 4 are the kernel's and those of programs that set routes by hand or at boot.
 	if c.Protocol <= 4 || c.Protocol > 255 {
-		return fmt.Errorf("Protocol: %d is not in 5-255", c.Protocol)
+		return invalid("Protocol", "%d is not in 5-255", c.Protocol)
 	}
 	if c.MTU != 0 && (c.MTU < minMTU || c.MTU > maxMTU) {
-		return fmt.Errorf("MTU: %d is not in %d-%d", c.MTU, minMTU, maxMTU)
+		return invalid("MTU", "%d is not in %d-%d", c.MTU, minMTU, maxMTU)
 	}
 	if c.Resync == 0 {
 		c.Resync = DefaultResync
 	}
 	if c.Resync < 0 {
-		return fmt.Errorf("Resync: %v is negative", c.Resync)
+		return invalid("Resync", "%v is negative", c.Resync)
 	}
 	return nil
 }
@@ -226,7 +230,7 @@ func (c *Config) completeDevice() error {
 	// The kernel's rules; a name is also part of paths below /proc/sys.
 	if len(c.Device) > 15 || strings.ContainsAny(c.Device, "/: \t\n%") || c.Device == "." || c.Device == ".." ||
 		c.Device == "all" || c.Device == "default" {
-		return fmt.Errorf("Device: %q is no name of an interface", c.Device)
+		return invalid("Device", "%q is no name of an interface", c.Device)
 	}
 	return nil
 }

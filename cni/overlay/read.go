@@ -85,7 +85,7 @@ func (k *kernel) deviceOf(link netlink.Link) (*device, error) {
 		d.kind, d.unlike = "tun", l.Mode != netlink.TUNTAP_MODE_TUN
 		d.attached = k.tunnel != nil && k.tunnel.attached(a.Index)
 	default:
-		return nil, fmt.Errorf("Device: %s exists and is a %s of another program", a.Name, link.Type())
+		return nil, fmt.Errorf("device %s exists and is a %s of another program", a.Name, link.Type())
 	}
 	return d, nil
 }
