@@ -14,6 +14,7 @@ import (
 	"github.com/planekit/planekit/apiserver/apiservertest"
 	"github.com/planekit/planekit/apiserver/crd"
 	"github.com/planekit/planekit/kinds/apiextensions"
+	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/memstore"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +27,7 @@ const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 type api struct {
 	t      testing.TB
 	client *http.Client
-	server *apiservertest.Server
+	store  storage.Store
 }
 
 type answer struct {
@@ -42,9 +43,12 @@ func start(t testing.TB, rules crd.RuleCompiler, options ...apiservertest.Option
 		Version: "v1", Kind: "Namespace", Plural: "namespaces",
 		New: func() runtime.Object { return &corev1.Namespace{} }, NewList: func() runtime.Object { return &corev1.NamespaceList{} },
 	}
-	s := apiservertest.Start(t, append([]apiservertest.Option{apiservertest.WithResources(crd.Resource(rules), namespaces)}, options...)...)
+	a := &api{t: t, store: memstore.New()}
+	options = append([]apiservertest.Option{apiservertest.WithResources(crd.Resource(rules), namespaces), withStore(a)}, options...)
+	s := apiservertest.Start(t, options...)
 	run(t, s, rules)
-	return &api{t, s.As("admin", "system:masters"), s}
+	a.client = s.As("admin", "system:masters")
+	return a
 }
 
 // run serves the definitions of s until the test ends.
@@ -297,13 +301,16 @@ func TestNames(t *testing.T) {
 	a.want(a.do("GET", "/apis/example.com/v1/gadgets", ""), 200, "WidgetList")
 }
 
+// withStore makes another server use the store of a.
+func withStore(a *api) apiservertest.Option {
+	return apiservertest.WithConfig(func(c *apiserver.Config) { c.Store = a.store })
+}
+
 // TestRestart: what was established is served as soon as another server is ready.
 func TestRestart(t *testing.T) {
-	shared := memstore.New()
-	use := apiservertest.WithConfig(func(c *apiserver.Config) { c.Store = shared })
-	a := start(t, nil, use)
+	a := start(t, nil)
 	a.install(widgets(widgetSchema, widgetMore))
 	a.want(a.do("POST", path, widget("a", `{"size":3}`)), 201, "")
-	b := start(t, nil, use)
+	b := start(t, nil, withStore(a))
 	b.want(b.do("GET", path+"/a", ""), 200, `"size":3`)
 }

@@ -1,0 +1,152 @@
+package crd_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/planekit/planekit/kinds/apiextensions"
+)
+
+// TestHostileDefinitions: each is refused with a clear error, in bounded time.
+func TestHostileDefinitions(t *testing.T) {
+	a := start(t, nil)
+	deep := strings.Repeat(`{"type":"object","properties":{"a":`, 300) + `{"type":"string"}` + strings.Repeat(`}}`, 300)
+	items := strings.Repeat(`{"type":"array","items":`, 2000) + `{"type":"string"}` + strings.Repeat(`}`, 2000)
+	large := `{"type":"object","properties":{"a":{"type":"string","description":"` + strings.Repeat("x", 4<<20) + `"}}}`
+	for name, test := range map[string]struct {
+		schema string
+		code   int
+		text   string
+	}{
+		"deep":      {deep, 400, "exceeded max depth"},
+		"items":     {`{"type":"object","properties":{"a":` + items + `}}`, 400, "exceeded max depth"},
+		"large":     {large, 413, "limit is"},
+		"reference": {`{"type":"object","properties":{"a":{"$ref":"#/definitions/a"}}}`, 422, "$ref is not supported"},
+		"pattern":   {`{"type":"object","properties":{"a":{"type":"string","pattern":"(a{1000}){1000}"}}}`, 422, "must be a valid regular expression"},
+		"default":   {`{"type":"object","properties":{"a":{"type":"string","default":{"b":1}}}}`, 422, "must be of type string"},
+		"root":      {`{"type":"object","nullable":true}`, 422, "nullable cannot be true at the root"},
+		"rules":     {`{"type":"object","x-kubernetes-validations":[{"rule":"true"}]}`, 422, "does not evaluate x-kubernetes-validations"},
+	} {
+		began := time.Now()
+		a.want(a.do("POST", definitions, widgets(test.schema, "")), test.code, test.text)
+		t.Logf("%s: %v", name, time.Since(began))
+	}
+	for body, text := range map[string]string{
+		strings.Replace(widgets(widgetSchema, ""), `"widgets.example.com"`, `"x.example.com"`, 1):                    `must be spec.names.plural+"."+spec.group`,
+		strings.Replace(widgets(widgetSchema, ""), `"storage":true`, `"storage":false`, 1):                           "must have exactly one version marked as storage version",
+		strings.Replace(widgets(widgetSchema, ""), `"Namespaced"`, `"Everywhere"`, 1):                                "spec.scope: Unsupported value",
+		widgets(widgetSchema, `,"additionalPrinterColumns":[{"name":"a","type":"list","jsonPath":".a"}]`):            "must be one of boolean,date,integer,number,string",
+		widgets(widgetSchema, `,"selectableFields":[{"jsonPath":".spec.any"}]`):                                      "must point to a field of type string, boolean or integer",
+		widgets(widgetSchema, `,"subresources":{"scale":{"specReplicasPath":"a","statusReplicasPath":""}}`):          "must be a simple json path starting with .",
+		strings.Replace(strings.ReplaceAll(widgets(widgetSchema, ""), "example.com", "example.k8s.io"), "x", "x", 1): "protected groups must have approval annotation",
+	} {
+		a.want(a.do("POST", definitions, body), 422, text)
+	}
+}
+
+// TestSchemaChangesInMidList: every request sees one schema, and pages go on.
+func TestSchemaChangesInMidList(t *testing.T) {
+	a := start(t, nil)
+	a.install(widgets(widgetSchema, ""))
+	for i := range 10 {
+		a.want(a.do("POST", path, widget(fmt.Sprint("w", i), `{"size":1}`)), 201, "")
+	}
+	type page struct {
+		Metadata struct{ Continue string }
+		Items    []struct{ Spec map[string]any }
+	}
+	first := decode[page](t, a.do("GET", path+"?limit=4", ""))
+	changed := strings.Replace(widgetSchema, `"color":{"type":"string","default":"red"`, `"color":{"type":"string","default":"green"`, 1)
+	changed = strings.Replace(changed, `"replicas":{"type":"integer","default":1}`, `"replicas":{"type":"integer"},"new":{"type":"integer","default":7}`, 1)
+	old := decode[apiextensions.CustomResourceDefinition](t, a.do("GET", definitions+"/widgets.example.com", ""))
+	body := strings.Replace(widgets(changed, ""), `"metadata":{`, `"metadata":{"resourceVersion":"`+old.ResourceVersion+`",`, 1)
+	a.want(a.do("PUT", definitions+"/widgets.example.com", body), 200, "")
+	a.eventually(func() bool { return strings.Contains(a.do("GET", path+"/w0", "").body, `"new":7`) })
+	rest := decode[page](t, a.do("GET", path+"?continue="+first.Metadata.Continue, ""))
+	if len(first.Items) != 4 || len(rest.Items) != 6 {
+		t.Errorf("pages of %d and %d", len(first.Items), len(rest.Items))
+	}
+	for _, item := range rest.Items {
+		if fmt.Sprint(item.Spec) != "map[color:red new:7 replicas:1 size:1]" {
+			t.Errorf("%v", item.Spec)
+		}
+	}
+}
+
+// TestVersions: an object is written in one version and read in another, also after the storage version has
+// changed.
+func TestVersions(t *testing.T) {
+	a := start(t, nil)
+	schema := func(field string) string {
+		return `"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"size":{"type":"integer"},"` + field + `":{"type":"string","default":"x"}}}}}}`
+	}
+	two := func(stored string) string {
+		one := func(name, field string) string {
+			return fmt.Sprintf(`{"name":%q,"served":true,"storage":%t,%s%s}`, name, name == stored, schema(field), map[string]string{"v1beta1": `,"deprecated":true`}[name])
+		}
+		return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com",
+			"scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":[%s,%s]}}`, one("v1", "new"), one("v1beta1", "old"))
+	}
+	a.install(two("v1beta1"))
+	beta := strings.Replace(path, "v1", "v1beta1", 1)
+	body := strings.Replace(widget("a", `{"size":1}`), "/v1", "/v1beta1", 1)
+	got := a.want(a.do("POST", beta, body), 201, `"old":"x"`)
+	if w := got.header.Get("Warning"); !strings.Contains(w, "example.com/v1beta1 Widget is deprecated; use example.com/v1 Widget") {
+		t.Errorf("the warning is %q", w)
+	}
+	a.want(a.do("GET", path+"/a", ""), 200, `"apiVersion":"example.com/v1"`)
+	if got := a.do("GET", path+"/a", ""); strings.Contains(got.body, `"old"`) {
+		t.Errorf("a field of another version: %s", got.body)
+	}
+	old := decode[apiextensions.CustomResourceDefinition](t, a.do("GET", definitions+"/widgets.example.com", ""))
+	next := strings.Replace(two("v1"), `"metadata":{`, `"metadata":{"resourceVersion":"`+old.ResourceVersion+`",`, 1)
+	a.want(a.do("PUT", definitions+"/widgets.example.com", next), 200, `"storedVersions":["v1beta1","v1"]`)
+	a.want(a.do("GET", path+"/a", ""), 200, `"size":1`)
+	a.want(a.do("PATCH", path+"/a", `{"spec":{"size":2}}`, "Content-Type: application/merge-patch+json"), 200, `"size":2`)
+	a.want(a.do("GET", beta+"/a", ""), 200, `"size":2`)
+	if v := decode[struct{ PreferredVersion struct{ Version string } }](t, a.do("GET", "/apis/example.com", "")); v.PreferredVersion.Version != "v1" {
+		t.Errorf("the preferred version is %s", v.PreferredVersion.Version)
+	}
+}
+
+// TestManyComeAndGo: memory and goroutines are back when all definitions are gone.
+func TestManyComeAndGo(t *testing.T) {
+	a := start(t, nil)
+	const count = 40
+	round := func() {
+		var all sync.WaitGroup
+		for w := range 4 {
+			all.Go(func() {
+				for i := w; i < count; i += 4 {
+					plural := fmt.Sprintf("things%d", i)
+					a.install(define(plural, fmt.Sprint("Thing", i), widgetSchema, widgetMore))
+					thing := strings.Replace(widget("a", `{"size":1}`), "Widget", fmt.Sprint("Thing", i), 1)
+					a.want(a.do("POST", "/apis/example.com/v1/namespaces/default/"+plural, thing), 201, "")
+					a.want(a.do("DELETE", definitions+"/"+plural+".example.com", ""), 200, "")
+				}
+			})
+		}
+		all.Wait()
+		a.eventually(func() bool { return strings.Contains(a.do("GET", definitions, "").body, `"items":[]`) })
+		a.eventually(func() bool { return !strings.Contains(a.do("GET", "/apis", "").body, "example.com") })
+	}
+	measure := func() (int, uint64) {
+		for range 3 {
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return runtime.NumGoroutine(), m.HeapAlloc
+	}
+	round()
+	goroutines, heap := measure()
+	round()
+	a.eventually(func() bool { now, _ := measure(); return now <= goroutines+2 })
+	if _, now := measure(); now > heap+16<<20 {
+		t.Errorf("%d MB are left of %d", now>>20, heap>>20)
+	}
+}
