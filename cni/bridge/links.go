@@ -95,7 +95,7 @@ func (c *Conf) link() (*netlink.Bridge, error) {
 		return nil, cni.Errorf(cni.CodeInvalidConfig, "interface %s is a %s, not a bridge", c.Bridge, link.Type())
 	}
 	if c.hasVLANs() && (br.VlanFiltering == nil || !*br.VlanFiltering) {
-		// With this attribute alone: the kernel refuses to be told all that it has said about a bridge.
+		// With this attribute alone: the kernel refuses some of the values that it reports itself.
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.Index = c.Bridge, br.Attrs().Index
 		if err := netlink.LinkModify(&netlink.Bridge{LinkAttrs: attrs, VlanFiltering: c.vlanFiltering()}); err != nil {
