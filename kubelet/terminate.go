@@ -138,13 +138,16 @@ func (w *worker) removeAll(ctx context.Context, state *lifecycle.State) error {
 		return err
 	}
 	defer end()
+	// StopPods, after this kubelet has ended, must not meet a removal in progress.
+	whole, done := k.unbroken(ctx)
+	defer done()
 	for _, c := range state.Containers {
-		if _, err := k.config.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: c.ID}); err != nil {
+		if _, err := k.config.Runtime.RemoveContainer(whole, &runtimeapi.RemoveContainerRequest{ContainerId: c.ID}); err != nil {
 			return err
 		}
 	}
 	for _, s := range state.Sandboxes {
-		if _, err := k.config.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: s.ID}); err != nil {
+		if _, err := k.config.Runtime.RemovePodSandbox(whole, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: s.ID}); err != nil {
 			return err
 		}
 	}

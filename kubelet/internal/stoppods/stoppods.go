@@ -186,11 +186,27 @@ func (s *Stopper) stopSandbox(ctx context.Context, sandbox *runtimeapi.PodSandbo
 	}
 	// Remove containers before the sandbox; otherwise containerd leaves their files behind.
 	for _, c := range containers {
-		_, err := s.config.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: c.GetId()})
-		errs = append(errs, err)
+		errs = append(errs, remove(ctx, func() error {
+			_, err := s.config.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: c.GetId()})
+			return err
+		}))
 	}
-	_, err := s.config.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: sandbox.GetId()})
-	return errors.Join(append(errs, err)...)
+	return errors.Join(append(errs, remove(ctx, func() error {
+		_, err := s.config.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: sandbox.GetId()})
+		return err
+	}))...)
+}
+
+// remove calls do again as long as something is not found: what is gone is no error of a runtime, but containerd
+// returns one while it still removes the same thing for a kubelet that was killed.
+func remove(ctx context.Context, do func() error) error {
+	deadline := time.Now().Add(runtimePatience)
+	for {
+		err := do()
+		if status.Code(err) != codes.NotFound || time.Now().After(deadline) || !pause.For(ctx, 100*time.Millisecond) {
+			return err
+		}
+	}
 }
 
 // stopContainer stops a container with grace in seconds, or without grace once Config.Now is
