@@ -160,7 +160,7 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 		StopNow: o.stopNow,
 		Log:     c.log,
 	}
-	if c.runtime != "fake" {
+	if c.runtime != "fake" || o.role == roleServer {
 		config.Admission.Unsupported = slices.DeleteFunc(unsupported.Table(), func(r unsupported.Row) bool {
 			return strings.HasSuffix(r.Path, ".hostPort") // forwarded by the network's plugins
 		})

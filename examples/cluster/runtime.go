@@ -20,6 +20,10 @@ import (
 // not what a cluster is for.
 func (c *cluster) chooseRuntime() error {
 	c.runtime = c.options.runtime
+	if c.options.role == roleServer {
+		c.runtime = "fake" // nothing runs here, and no range of this machine's addresses is taken
+		return nil
+	}
 	if c.options.containerdSocket != "" {
 		c.runtime = "containerd"
 		if os.Geteuid() != 0 {

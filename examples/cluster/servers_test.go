@@ -23,7 +23,7 @@ func startServerProcess(t *testing.T, dir string, etcd []string) (*running, *exe
 	t.Helper()
 	cmd := exec.Command(filepath.Join(programs, "cluster"), append([]string{
 		"--role", "server", "--data-dir", dir, "--listen", "127.0.0.1:0", "--metrics-server=false",
-		"--leader-elect-lease-duration", "4s", "--leader-elect-renew-deadline", "3s", "--leader-elect-retry-period", "500ms",
+		"--leader-elect-lease-duration", "8s", "--leader-elect-renew-deadline", "6s", "--leader-elect-retry-period", "1s",
 	}, etcd...)...)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
