@@ -85,7 +85,7 @@ func TestKilledAgent(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	for round := range 12 {
+	for round := range 6 {
 		a := exec.Command(os.Args[0])
 		a.Env, a.Stderr = append(os.Environ(), asAgent+"="+one.IP4.String()+" "+two.IP4.String()), os.Stderr
 		out, err := a.StdoutPipe()
