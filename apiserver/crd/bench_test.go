@@ -6,9 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/planekit/planekit/apiserver/apiservertest"
-	"github.com/planekit/planekit/apiserver/crd"
 )
 
 // BenchmarkDefinition creates definitions, and measures the time until one is served and the memory of one that
@@ -35,23 +32,6 @@ func BenchmarkDefinition(b *testing.B) {
 	b.ReportMetric(float64(served.Microseconds())/float64(n), "µs-to-served")
 	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/float64(n)/1024, "KB/definition")
 	runtime.KeepAlive(a)
-}
-
-// BenchmarkStart starts the serving of a thousand definitions that are established.
-func BenchmarkStart(b *testing.B) {
-	a := start(b, nil)
-	for i := range 1000 {
-		a.want(a.do("POST", definitions, define(fmt.Sprintf("things%d", i), fmt.Sprint("Thing", i), widgetSchema, widgetMore)), 201, "")
-	}
-	a.eventually(func() bool {
-		return strings.Count(a.do("GET", "/apis/example.com/v1", "").body, `"singularName":"thing`) >= 1000
-	})
-	for b.Loop() {
-		b.StopTimer()
-		second := apiservertest.Start(b, apiservertest.WithResources(crd.Resource(nil)), withStore(a))
-		b.StartTimer()
-		run(b, second, nil)
-	}
 }
 
 // BenchmarkObject creates and reads objects.

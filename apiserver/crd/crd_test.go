@@ -171,7 +171,7 @@ func widgets(schema, more string) string {
 func define(plural, kind, schema, more string) string {
 	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%s.example.com"},
 		"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":%q,"kind":%q,"shortNames":[%q],"categories":["all"]},
-		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":%s}%s}]}}`, plural, plural, kind, strings.ToLower(kind[:2])+plural[len(plural)-2:], schema, more)
+		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":%s}%s}]}}`, plural, plural, kind, "x"+plural, schema, more)
 }
 
 const (

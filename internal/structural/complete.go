@@ -83,8 +83,7 @@ func (c *completion) object(obj map[string]any, s *Schema, embedded, preserve bo
 			if c.noDefaults {
 				break
 			}
-			obj[name] = runtime.DeepCopyJSONValue(part.Default)
-			c.value(obj[name], part, false)
+			obj[name] = c.defaultOf(part)
 		case known:
 			c.value(v, part, false)
 		case preserve:
@@ -122,11 +121,18 @@ func (c *completion) setDefaults(obj map[string]any, s *Schema) {
 		if _, ok := obj[name]; ok {
 			continue
 		}
-		obj[name] = runtime.DeepCopyJSONValue(part.Default)
-		length := c.key(name)
-		c.value(obj[name], part, false)
-		c.path = c.path[:length]
+		obj[name] = c.defaultOf(part)
 	}
+}
+
+// defaultOf returns a copy of the default of s, completed like any value. Fields of it that s does not have are
+// not the client's.
+func (c *completion) defaultOf(s *Schema) any {
+	v := runtime.DeepCopyJSONValue(s.Default)
+	reported := len(c.unknown)
+	c.value(v, s, false)
+	c.unknown = c.unknown[:reported]
+	return v
 }
 
 // removeAll removes all fields of an object of which nothing is known.

@@ -19,26 +19,59 @@ type Pair struct {
 // Correlate returns the pair of a value of schema s, which may be nil.
 func Correlate(v, old any, s *Schema) *Pair { return &Pair{New: v, Old: old, schema: s} }
 
-// Equal reports whether the value is the same.
+// Equal reports whether the value is the same, as far as kube-apiserver can tell: a field without a schema
+// makes an object another one.
 func (p *Pair) Equal() bool {
 	if p == nil {
 		return false
 	}
 	if p.equal == nil {
-		equal := reflect.DeepEqual(p.New, p.Old)
+		equal := p.compare()
 		p.equal = &equal
 	}
 	return *p.equal
 }
 
-// Key returns the pair of a field; nil if the field was not there or is in an atomic map.
+func (p *Pair) compare() bool {
+	switch now := p.New.(type) {
+	case map[string]any:
+		old, ok := p.Old.(map[string]any)
+		if !ok || len(old) != len(now) {
+			return false
+		}
+		for name := range now {
+			if !p.Key(name).Equal() {
+				return false
+			}
+		}
+		return true
+	case []any:
+		old, ok := p.Old.([]any)
+		if !ok || len(old) != len(now) {
+			return false
+		}
+		for i := range now {
+			one := p.Index(i)
+			if one == nil && p.byKey == nil {
+				return reflect.DeepEqual(now, old)
+			}
+			if !one.Equal() {
+				return false
+			}
+		}
+		return true
+	}
+	return reflect.DeepEqual(p.New, p.Old)
+}
+
+// Key returns the pair of a field; nil if the field was not there or has no schema.
 func (p *Pair) Key(name string) *Pair {
 	if p == nil {
 		return nil
 	}
 	old, ok := p.Old.(map[string]any)
 	now, _ := p.New.(map[string]any)
-	if !ok || p.schema == nil || p.schema.MapType == "atomic" {
+	if !ok || p.schema == nil {
 		return nil
 	}
 	if have := p.fields[name]; have != nil {
