@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -16,12 +17,15 @@ type core interface {
 	// addPod adds a pod that is on a node, and removePod removes it.
 	addPod(p *corev1.Pod) error
 	removePod(p *corev1.Pod) error
-	// place decides about a pod and charges it to its node. If it fits none, it preempts others, which end
-	// at once, and decides again.
-	place(p *corev1.Pod) error
+	// place decides about a pod and charges it to its node, which it returns. If it fits none, it preempts
+	// others, which end at once, and decides again.
+	place(p *corev1.Pod) (node string, err error)
 	// close ends what runs in the background.
 	close()
 }
+
+// errUnplaced means that a pod fits no node, also not by preemption.
+var errUnplaced = errors.New("no node")
 
 // figures holds the cost of one run of a workload.
 type figures struct {
@@ -95,7 +99,7 @@ func placeAll(c core, w *world, limit time.Duration) ([]time.Duration, error) {
 			}
 		}
 		start := time.Now()
-		if err := c.place(p); err != nil {
+		if _, err := c.place(p); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
 		decisions = append(decisions, time.Since(start))

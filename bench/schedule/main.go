@@ -21,9 +21,26 @@ type options struct {
 	workload, peer, mode string
 	limit                time.Duration
 	out                  string
+	// bin is the folder of the stock programs, and rounds how often pairs take turns.
+	bin    string
+	rounds int
 }
 
 func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := command(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// command runs what the arguments say.
+func command(ctx context.Context, arguments []string) error {
+	quiet()
+	if len(arguments) > 0 && (arguments[0] == serveCommand || arguments[0] == scheduleCommand) {
+		return part(ctx, arguments[0], arguments[1:])
+	}
 	var o options
 	o.nodes = []int{1000}
 	flag.Func("nodes", "how many nodes there are, or several such numbers with commas (default 1000)", func(text string) (err error) {
@@ -33,17 +50,19 @@ func main() {
 	flag.IntVar(&o.pods, "pods", 0, "how many pods are placed; 0 means two for each node")
 	flag.StringVar(&o.workload, "workload", "all", "which workload is run")
 	flag.StringVar(&o.peer, "peer", "both", "whose scheduler is run: own, stock or both")
-	flag.StringVar(&o.mode, "mode", "core", "what is measured: the decision core, a cluster with an API server, or both")
+	flag.StringVar(&o.mode, "mode", "core", "what is measured: the decision core, a cluster with an API server, both, pair (an API server and a scheduler over an etcd), or quality (of packing and spreading)")
 	flag.DurationVar(&o.limit, "limit", 0, "how long pods are placed at most in a run; 0 means until all are")
 	flag.StringVar(&o.out, "out", "", "a Markdown file for the table, such as ../docs/benchmarks/schedule.md; empty writes none")
+	flag.StringVar(&o.bin, "bin", "../bin/stock", "the folder of the stock etcd, kube-apiserver and kube-scheduler, for --mode pair")
+	flag.IntVar(&o.rounds, "rounds", 1, "how often the pairs take turns, or how many traces there are of each shape")
 	flag.Parse()
-	quiet()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Stdout, o); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	switch o.mode {
+	case "pair":
+		return runPairs(ctx, os.Stdout, o)
+	case "quality":
+		return runQuality(ctx, os.Stdout, o)
 	}
+	return run(ctx, os.Stdout, o)
 }
 
 // numbers returns the numbers in a list with commas.

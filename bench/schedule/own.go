@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/schedule"
@@ -71,13 +72,13 @@ func (c ownCore) removePod(p *corev1.Pod) error {
 	return nil
 }
 
-func (c ownCore) place(p *corev1.Pod) error {
+func (c ownCore) place(p *corev1.Pod) (node string, err error) {
 	info := schedule.NewPodInfo(p)
 	node, unfit := c.state.Decide(info)
 	if unfit != nil {
 		best, ok := c.state.Preempt(info, unfit, nil)
 		if !ok {
-			return errors.New(unfit.Error())
+			return "", fmt.Errorf("%w: %w", errUnplaced, unfit)
 		}
 		c.state.Nominate(info, best.Node)
 		for _, v := range best.Victims {
@@ -85,11 +86,11 @@ func (c ownCore) place(p *corev1.Pod) error {
 			c.state.RemovePod(v.Key)
 		}
 		if node, unfit = c.state.Decide(info); unfit != nil {
-			return errors.New(unfit.Error())
+			return "", unfit
 		}
 	}
 	c.state.Assume(info, node)
-	return nil
+	return node, nil
 }
 
 func (ownCore) close() {}

@@ -57,6 +57,29 @@ func TestClusters(t *testing.T) {
 	}
 }
 
+// TestQuality checks that planekit packs and spreads pods as well as the stock scheduler does when it scores all
+// nodes. What differs is chance: which of equal nodes is taken.
+func TestQuality(t *testing.T) {
+	for _, s := range shapes() {
+		var own, stock []quality
+		for seed := range uint64(3) {
+			for i, list := range []*[]quality{&own, &stock} {
+				q, err := judge(t.Context(), peers()[i], s.make(20, 800, seed))
+				if err != nil {
+					t.Fatalf("%s: %v", s.name, err)
+				}
+				*list = append(*list, q)
+			}
+		}
+		if mean(own).requested < 0.3 {
+			t.Errorf("%s: pods request only %.2f of the processors", s.name, mean(own).requested)
+		}
+		if err := mean(own).noWorse(mean(stock)); err != nil {
+			t.Errorf("%s: %v", s.name, err)
+		}
+	}
+}
+
 func TestTable(t *testing.T) {
 	var out strings.Builder
 	file := filepath.Join(t.TempDir(), "schedule.md")

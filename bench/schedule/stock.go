@@ -112,32 +112,32 @@ func (c *stockCore) setNode(n *corev1.Node) error {
 func (c *stockCore) addPod(p *corev1.Pod) error    { return c.scheduler.Cache.AddPod(c.log(), p) }
 func (c *stockCore) removePod(p *corev1.Pod) error { return c.scheduler.Cache.RemovePod(c.log(), p) }
 
-func (c *stockCore) place(p *corev1.Pod) error {
+func (c *stockCore) place(p *corev1.Pod) (node string, err error) {
 	queue := c.scheduler.SchedulingQueue
 	queue.Add(c.ctx, p)
 	queued, err := queue.Pop(c.log())
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer queue.Done(p.UID)
 	node, state, err := c.decide(queued)
 	if unfit := (*framework.FitError)(nil); errors.As(err, &unfit) {
 		if node, err = c.preempt(state, p, unfit); err != nil {
-			return err
+			return "", err
 		}
 		nominated := p.DeepCopy()
 		nominated.Status.NominatedNodeName = node
 		if err := queued.Update(nominated); err != nil {
-			return err
+			return "", err
 		}
 		node, _, err = c.decide(queued)
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
 	assumed := p.DeepCopy()
 	assumed.Spec.NodeName = node
-	return c.scheduler.Cache.AssumePod(c.log(), assumed)
+	return node, c.scheduler.Cache.AssumePod(c.log(), assumed)
 }
 
 // decide chooses a node from a new snapshot.
@@ -156,13 +156,16 @@ func (c *stockCore) preempt(state fwk.CycleState, p *corev1.Pod, unfit *framewor
 	if err != nil {
 		return "", err
 	}
+	if len(nodes) == 0 {
+		return "", fmt.Errorf("%w: %w", errUnplaced, unfit)
+	}
 	offset, count := c.preempts.GetOffsetAndNumCandidates(int32(len(nodes)))
 	candidates, _, err := c.preempts.Evaluator.DryRunPreemption(c.ctx, state, p, nodes, nil, offset, count)
 	if err != nil {
 		return "", err
 	}
 	if len(candidates) == 0 {
-		return "", unfit
+		return "", fmt.Errorf("%w: %w", errUnplaced, unfit)
 	}
 	best := c.preempts.Evaluator.SelectCandidate(c.ctx, candidates)
 	for _, victim := range best.Victims().Pods {
