@@ -23,7 +23,7 @@ type Measurer interface {
 type ladder struct {
 	// pods are all of them, the most important first.
 	pods []*PodInfo
-	// levels are those of their priorities, the lowest first.
+	// levels has one for each priority, the lowest first.
 	levels []level
 }
 
@@ -135,7 +135,7 @@ func quotient(a, b int64) int64 {
 	return (a-1)/b + 1
 }
 
-// weight is what a victim of a priority adds to the sum of a cost: more than 0, also if the priority is
+// weight returns what a victim adds to the sum of a cost: more than 0, also if the priority is
 // negative.
 func weight(priority int32) int64 { return int64(priority) + math.MaxInt32 + 1 }
 

@@ -27,7 +27,7 @@ const (
 	made
 )
 
-// cost is what plans are compared by.
+// cost orders plans.
 type cost struct {
 	violations int
 	highest    int32     // the priority of the most important victim

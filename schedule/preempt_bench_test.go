@@ -35,7 +35,7 @@ func BenchmarkPreempt(b *testing.B) {
 					if !ok {
 						b.Fatal(unfit)
 					}
-					// The room is taken by others at once.
+					// Other pods take the room at once.
 					for _, v := range best.Victims {
 						s.RemovePod(v.Key)
 						other := v.Pod.DeepCopy()

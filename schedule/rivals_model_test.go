@@ -47,7 +47,7 @@ type rivalChange struct {
 
 // TestRivals lets two schedulers schedule the same pods, and pods of their own, with preemption. No node may
 // run more than it has room for, and after a while each pod must run, or have no room that it may take; by then,
-// nobody preempts any more.
+// no pod is preempted any more.
 func TestRivals(t *testing.T) {
 	first := rand.Uint64()
 	for seed := first; seed < first+8; seed++ {

@@ -34,7 +34,7 @@ type State struct {
 	// guests are the pods that a node is reserved for, by node and key, and nominees their nodes.
 	guests   map[string]map[string]*PodInfo
 	nominees map[string]string
-	// selectors are those of disruption budgets.
+	// selectors keeps the selectors of disruption budgets.
 	selectors budgetCache
 
 	// classes keep what was found out for pods that are alike.

@@ -16,10 +16,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// creators is how many clients create objects at once.
+// creators counts the goroutines that create objects.
 const creators = 32
 
-// singles is how many pods are created one after another.
+// singles counts the pods that are created one after another.
 const singles = 200
 
 // runPairs measures the time from the creation of pods until they are bound, by each pair in turn.
