@@ -31,7 +31,7 @@ type call struct {
 	invalid error
 	// remote serves requests for the groups of another server; nil if this one does.
 	remote http.Handler
-	// catalog is what the server serves, as it was when the request arrived.
+	// catalog holds what the server served when the request arrived.
 	catalog *catalog
 	// kind and sub are what the path leads to; nil if this server does not have it.
 	kind *servedKind

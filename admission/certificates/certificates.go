@@ -5,7 +5,7 @@
 //     for its signer.
 //   - [Signing] (CertificateSigning): to write the certificate or the conditions of a request by its
 //     status, a user needs the verb sign for its signer.
-//   - [SubjectRestriction] (CertificateSubjectRestriction): nobody can request a client certificate of
+//   - [SubjectRestriction] (CertificateSubjectRestriction): no user can request a client certificate of
 //     the group system:masters from the signer kubernetes.io/kube-apiserver-client.
 //
 // The verbs are those on the resource signers of certificates.k8s.io, for the name of the signer

@@ -9,7 +9,7 @@ import (
 )
 
 // BenchmarkDefinition creates definitions, and measures the time until one is served and the memory of one that
-// nobody uses.
+// is not used.
 func BenchmarkDefinition(b *testing.B) {
 	a := start(b, nil)
 	runtime.GC()

@@ -262,7 +262,7 @@ func TestApply(t *testing.T) {
 	a.want(a.do("PATCH", path+"/a?fieldManager=y", widget("a", `{"nonsense":4}`), apply), 400, `field not declared in schema`)
 }
 
-// TestDelete: the objects go first, also those in other namespaces, and nobody creates more.
+// TestDelete: the objects go first, also those in other namespaces, and no client creates more.
 func TestDelete(t *testing.T) {
 	a := start(t, nil)
 	a.install(widgets(widgetSchema, ""))

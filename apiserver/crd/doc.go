@@ -29,6 +29,7 @@
 //
 // # Left out
 //
-// Conversion by webhook: definitions with that strategy are refused. Without a compiler of CEL rules (package
-// apiserver/crd/celrules), definitions with x-kubernetes-validations are refused, too. CBOR.
+// Conversion by webhook: definitions with that strategy are refused. Without a
+// [RuleCompiler], of which planekit has none yet, definitions with x-kubernetes-validations are refused,
+// too. CBOR.
 package crd

@@ -230,7 +230,7 @@ func (v *version) scaleView() apiserver.View {
 				return nil, apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", paths.SpecReplicasPath))
 			}
 			scale.Spec.Replicas = int32(n)
-			if n, found, err = unstructured.NestedInt64(o.Fields, fieldsOf(paths.StatusReplicasPath)...); err != nil {
+			if n, _, err = unstructured.NestedInt64(o.Fields, fieldsOf(paths.StatusReplicasPath)...); err != nil {
 				return nil, apierrors.NewInternalError(err)
 			}
 			scale.Status.Replicas = int32(n)

@@ -133,7 +133,7 @@ func (v *version) strategy() apiserver.Strategy {
 	}
 }
 
-// statusStrategy is that of the status subresource.
+// statusStrategy returns the strategy of the status subresource.
 func (v *version) statusStrategy() apiserver.Strategy {
 	return apiserver.Strategy{
 		PrepareForUpdate: func(_ context.Context, obj, old runtime.Object) {

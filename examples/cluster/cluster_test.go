@@ -39,7 +39,7 @@ type running struct {
 	stop   func()
 }
 
-// output is what a cluster has written after "ready in ".
+// output holds what a cluster has written after "ready in ".
 type output struct {
 	mu   sync.Mutex
 	text strings.Builder // guarded by mu

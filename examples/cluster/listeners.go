@@ -15,7 +15,7 @@ type listeners struct {
 	once     sync.Once
 }
 
-// accepted is what Accept returns.
+// accepted holds the results of Accept.
 type accepted struct {
 	connection net.Conn
 	err        error

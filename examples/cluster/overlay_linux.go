@@ -14,7 +14,7 @@ import (
 	"github.com/planekit/planekit/plane/overlays"
 )
 
-// nodeOverlay carries packets between the pods of a node and those of others.
+// nodeOverlay carries packets between the pods of a node and those of other nodes.
 type nodeOverlay struct {
 	nodes *overlays.Nodes
 	conf  netConf

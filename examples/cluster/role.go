@@ -52,7 +52,7 @@ func (o *options) addRole(flags *pflag.FlagSet) {
 }
 
 // flagsOfNodes are the flags that a process without nodes does not use, and flagsOfNode those that only
-// the role node uses. sharedFlags are the others that the role node uses.
+// the role node uses. sharedFlags are the remaining flags that the role node uses.
 var (
 	flagsOfNodes = []string{"nodes", "machines", "machine-cidr", "restart-machines", "runtime", "containerd-socket", "offline-images", "image-cache", "kubelet-config", "eviction-hard", "pod-manifest-path"}
 	flagsOfAll   = []string{"nodes", "machines", "machine-cidr", "restart-machines"} // of flagsOfNodes

@@ -142,7 +142,7 @@ func TestJoin(t *testing.T) {
 	})
 }
 
-// TestJoinRefused: a node of another authority, or with a token that nobody made, does not join.
+// TestJoinRefused: a node of another authority, or with an unknown token, does not join.
 func TestJoinRefused(t *testing.T) {
 	server := startServer(t, t.TempDir(), "--storage", "memory")
 	arguments := strings.Fields(server.invitation(t))[1:]

@@ -16,7 +16,7 @@ import (
 	"github.com/planekit/planekit/client/typed"
 )
 
-// decision is what a person says about signing requests.
+// decision describes a person's answer to signing requests.
 type decision struct {
 	verb, done, reason, message string
 	kind, opposite              certificatesv1.RequestConditionType

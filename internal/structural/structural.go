@@ -46,7 +46,7 @@ type Schema struct {
 	MapType       string
 	Rules         []apiextensions.ValidationRule
 
-	// Source is what the schema was compiled from.
+	// Source holds the uncompiled schema.
 	Source *apiextensions.JSONSchemaProps
 
 	checks checks

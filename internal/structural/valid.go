@@ -143,7 +143,7 @@ func (s *Schema) validObject(v map[string]any) bool {
 	return true
 }
 
-// formats are those that are checked, without hyphens. kube-apiserver ignores all others.
+// formats lists the formats that are checked, without hyphens. kube-apiserver ignores all other formats.
 var formats = map[string]bool{
 	"bsonobjectid": true, "uri": true, "email": true, "hostname": true, "ipv4": true, "ipv6": true, "cidr": true, "mac": true,
 	"uuid": true, "uuid3": true, "uuid4": true, "uuid5": true, "isbn": true, "isbn10": true, "isbn13": true,

@@ -48,7 +48,7 @@ type CustomResourceDefinition struct {
 	Status CustomResourceDefinitionStatus `json:"status,omitempty"`
 }
 
-// CustomResourceDefinitionSpec is what the author of a definition says.
+// CustomResourceDefinitionSpec holds the wishes of a definition's author.
 type CustomResourceDefinitionSpec struct {
 	Group                 string                            `json:"group"`
 	Names                 CustomResourceDefinitionNames     `json:"names"`
@@ -133,7 +133,7 @@ type CustomResourceDefinitionCondition struct {
 	ObservedGeneration int64                  `json:"observedGeneration,omitempty"`
 }
 
-// CustomResourceDefinitionStatus is what is known of a definition.
+// CustomResourceDefinitionStatus holds what the server observes about a definition.
 type CustomResourceDefinitionStatus struct {
 	Conditions         []CustomResourceDefinitionCondition `json:"conditions"`
 	AcceptedNames      CustomResourceDefinitionNames       `json:"acceptedNames"`

@@ -7,7 +7,7 @@
 //	kubeconfig, err := clusterinfo.Verify(data, "abcdef", secret)
 //
 // A signature is a JWS with detached content (RFC 7515, appendix F), whose algorithm is HS256 and
-// whose key is the secret part of the token. Whoever knows the token can make one, so a node that
+// whose key is the secret part of the token. Every holder of the token can make one, so a node that
 // wants more than the word of other token holders also compares [PublicKeyHash] of the authority with
 // one that it was given.
 package clusterinfo

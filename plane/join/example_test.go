@@ -11,12 +11,12 @@ import (
 
 // A machine joins a control plane and starts again.
 func Example() {
-	ctx, cancel := context.WithCancel(context.Background())
 	p, err := plane.New(plane.Config{BootstrapTokens: true})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
+	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
 	defer func() { cancel(); <-ended }()

@@ -49,7 +49,7 @@ type InviteConfig struct {
 	Description string
 }
 
-// An Invitation has what a node needs to join. Who has the token can make any machine a node of the
+// An Invitation has what a node needs to join. A holder of the token can make any machine a node of the
 // cluster.
 type Invitation struct {
 	Server   string
@@ -261,7 +261,7 @@ type Token struct {
 	ID, Secret string
 	// Expires is when the token can no longer be used, zero for never.
 	Expires time.Time
-	// Usages are what the token is for: authentication, signing.
+	// Usages lists the uses of the token: authentication, signing.
 	Usages []string
 	// Groups are the groups of its users, beside system:bootstrappers.
 	Groups      []string

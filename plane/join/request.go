@@ -28,7 +28,7 @@ const (
 	minDuration = 10 * time.Minute
 	// firstPoll and lastPoll bound the time between two looks at a request.
 	firstPoll, lastPoll = 50 * time.Millisecond, 5 * time.Second
-	// saidAfter is the time after which a request that nobody decides about is logged.
+	// saidAfter is the time after which a request without a decision is logged.
 	saidAfter = 10 * time.Second
 )
 

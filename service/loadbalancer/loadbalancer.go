@@ -74,10 +74,10 @@ type Balancer struct {
 // New checks a configuration and returns a Balancer that does nothing yet.
 func New(c Config) (*Balancer, error) {
 	if c.Services == nil || c.Writer == nil {
-		return nil, errors.New("Services and Writer are required")
+		return nil, errors.New("loadbalancer: Services and Writer are required")
 	}
 	if c.Retry < 0 {
-		return nil, fmt.Errorf("Retry: %v is negative", c.Retry)
+		return nil, fmt.Errorf("loadbalancer: Retry: %v is negative", c.Retry)
 	}
 	if c.Retry == 0 {
 		c.Retry = time.Second

@@ -20,15 +20,15 @@ type pool struct {
 
 func newPool(ranges []netip.Prefix) (*pool, error) {
 	if len(ranges) == 0 {
-		return nil, errors.New("Pool: at least one range is required")
+		return nil, errors.New("loadbalancer: Pool: at least one range is required")
 	}
 	for i, r := range ranges {
 		if !r.IsValid() || r != r.Masked() || r.Addr().Is4In6() {
-			return nil, fmt.Errorf("Pool[%d]: %v is not the first address of a range", i, r)
+			return nil, fmt.Errorf("loadbalancer: Pool[%d]: %v is not the first address of a range", i, r)
 		}
 		for _, other := range ranges[:i] {
 			if r.Overlaps(other) {
-				return nil, fmt.Errorf("Pool[%d]: %v overlaps %v", i, r, other)
+				return nil, fmt.Errorf("loadbalancer: Pool[%d]: %v overlaps %v", i, r, other)
 			}
 		}
 	}

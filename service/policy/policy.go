@@ -81,10 +81,10 @@ type Enforcer struct {
 // New checks a configuration and returns an Enforcer that does nothing yet.
 func New(c Config) (*Enforcer, error) {
 	if c.Node == "" || c.Policies == nil || c.Pods == nil || c.Namespaces == nil {
-		return nil, errors.New("Node, Policies, Pods and Namespaces are required")
+		return nil, errors.New("policy: Node, Policies, Pods and Namespaces are required")
 	}
 	if c.MinPeriod < 0 || c.CheckPeriod < 0 {
-		return nil, fmt.Errorf("MinPeriod, CheckPeriod: %v, %v: negative", c.MinPeriod, c.CheckPeriod)
+		return nil, fmt.Errorf("policy: MinPeriod, CheckPeriod: %v, %v: negative", c.MinPeriod, c.CheckPeriod)
 	}
 	c.MinPeriod, c.CheckPeriod = cmp.Or(c.MinPeriod, DefaultMinPeriod), cmp.Or(c.CheckPeriod, DefaultCheckPeriod)
 	c.Table = cmp.Or(c.Table, DefaultTable)

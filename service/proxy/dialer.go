@@ -48,7 +48,7 @@ type Dialer struct {
 // NewDialer checks a configuration and returns a Dialer that follows nothing yet.
 func NewDialer(c DialerConfig) (*Dialer, error) {
 	if c.Services == nil || c.EndpointSlices == nil {
-		return nil, errors.New("Services and EndpointSlices are required")
+		return nil, errors.New("proxy: Services and EndpointSlices are required")
 	}
 	if c.Namespace == "" {
 		c.Namespace = corev1.NamespaceDefault

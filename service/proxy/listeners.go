@@ -80,13 +80,13 @@ func (l *listener) set(t *target) {
 // NewListeners checks a configuration and returns Listeners that open nothing yet.
 func NewListeners(c ListenersConfig) (*Listeners, error) {
 	if c.Services == nil || c.EndpointSlices == nil {
-		return nil, errors.New("Services and EndpointSlices are required")
+		return nil, errors.New("proxy: Services and EndpointSlices are required")
 	}
 	if len(c.Addresses) == 0 {
-		return nil, errors.New("Addresses: at least one is required")
+		return nil, errors.New("proxy: Addresses: at least one is required")
 	}
 	if c.Grace < 0 || c.Idle < 0 {
-		return nil, fmt.Errorf("Grace, Idle: %v, %v: negative", c.Grace, c.Idle)
+		return nil, fmt.Errorf("proxy: Grace, Idle: %v, %v: negative", c.Grace, c.Idle)
 	}
 	if c.Idle == 0 {
 		c.Idle = time.Minute

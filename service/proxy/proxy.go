@@ -110,10 +110,10 @@ type served struct {
 // New checks a configuration and returns a Proxy that does nothing yet.
 func New(c Config) (*Proxy, error) {
 	if errs := validation.IsDNS1123Subdomain(c.Node); len(errs) > 0 {
-		return nil, fmt.Errorf("Node: %q is not the name of a node", c.Node)
+		return nil, fmt.Errorf("proxy: Node: %q is not the name of a node", c.Node)
 	}
 	if c.Services == nil || c.EndpointSlices == nil || c.Nodes == nil {
-		return nil, errors.New("Services, EndpointSlices and Nodes are required")
+		return nil, errors.New("proxy: Services, EndpointSlices and Nodes are required")
 	}
 	for field, ranges := range map[string][]netip.Prefix{"PodRanges": c.PodRanges, "ServiceRanges": c.ServiceRanges, "NodePortRanges": c.NodePortRanges} {
 		for _, r := range ranges {
@@ -127,10 +127,10 @@ func New(c Config) (*Proxy, error) {
 		bit = *c.MarkBit
 	}
 	if bit < 0 || bit > 31 {
-		return nil, fmt.Errorf("MarkBit: %d is not from 0 to 31", bit)
+		return nil, fmt.Errorf("proxy: MarkBit: %d is not from 0 to 31", bit)
 	}
 	if c.MinPeriod < 0 || c.CheckPeriod < 0 {
-		return nil, fmt.Errorf("MinPeriod, CheckPeriod: %v, %v: negative", c.MinPeriod, c.CheckPeriod)
+		return nil, fmt.Errorf("proxy: MinPeriod, CheckPeriod: %v, %v: negative", c.MinPeriod, c.CheckPeriod)
 	}
 	c.MinPeriod, c.CheckPeriod = cmp.Or(c.MinPeriod, DefaultMinPeriod), cmp.Or(c.CheckPeriod, DefaultCheckPeriod)
 	if c.Table == "" {

@@ -66,7 +66,7 @@ var (
 	}
 	bodyMedia  = []string{"application/json", "application/yaml"}
 	patchMedia = []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml"}
-	// givenPatchMedia are those of resources whose Go type does not say how lists merge.
+	// givenPatchMedia lists the patches of resources whose Go type does not say how lists merge.
 	givenPatchMedia = []string{"application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"}
 )
 

@@ -75,7 +75,7 @@ func CertificateSigningRequests() apiserver.Resource {
 	})
 }
 
-// prepareRequest writes the user of the request into a new object, which nobody has approved.
+// prepareRequest writes the user of the request into a new object, which is not approved yet.
 func prepareRequest(ctx context.Context, obj runtime.Object) {
 	r := obj.(*request)
 	r.Spec.Username, r.Spec.UID, r.Spec.Groups, r.Spec.Extra = "", "", nil, nil

@@ -27,7 +27,7 @@ const (
 	lifeFile = 3
 )
 
-// orders are what the init of a machine is told.
+// orders hold what the init of a machine has to do.
 type orders struct {
 	Name    string
 	Dir     string

@@ -9,5 +9,5 @@
 // certificates of kubelets. A cluster that wants that leaves it out.
 //
 // A request that its signer cannot accept gets the condition Failed with the reason
-// SignerValidationFailure. It stays approved, and nobody tries it again.
+// SignerValidationFailure. It stays approved, and is not tried again.
 package certificates

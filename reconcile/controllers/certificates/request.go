@@ -36,7 +36,7 @@ func has(r *request, kind certificatesv1.RequestConditionType) bool {
 	return slices.ContainsFunc(r.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool { return c.Type == kind })
 }
 
-// isPending reports whether nobody has decided about a request.
+// isPending reports whether a request has no decision yet.
 func isPending(r *request) bool {
 	return len(r.Status.Certificate) == 0 && !has(r, certificatesv1.CertificateApproved) && !has(r, certificatesv1.CertificateDenied)
 }
@@ -52,12 +52,14 @@ func approved(r *request, message string) *request {
 
 var (
 	errOrganization = errors.New("subject organization is not system:nodes")
-	errCommonName   = errors.New("subject common name does not begin with system:node:")
-	errNames        = errors.New("DNS or IP subjectAltName is required")
-	errDNS          = errors.New("DNS subjectAltNames are not allowed")
-	errEmail        = errors.New("Email subjectAltNames are not allowed")
-	errIP           = errors.New("IP subjectAltNames are not allowed")
-	errURI          = errors.New("URI subjectAltNames are not allowed")
+	//lint:ignore ST1005 these are the words of Kubernetes
+	errCommonName = errors.New("subject common name does not begin with system:node:")
+	errNames      = errors.New("DNS or IP subjectAltName is required")
+	errDNS        = errors.New("DNS subjectAltNames are not allowed")
+	//lint:ignore ST1005 these are the words of Kubernetes
+	errEmail = errors.New("Email subjectAltNames are not allowed")
+	errIP    = errors.New("IP subjectAltNames are not allowed")
+	errURI   = errors.New("URI subjectAltNames are not allowed")
 )
 
 // checkNodeClient returns why a request is not one for the client certificate of a node.

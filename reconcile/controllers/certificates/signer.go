@@ -87,7 +87,7 @@ func NewSigner(config SignerConfig) (*Signer, error) {
 	return c, nil
 }
 
-// rules are what each signer requires of a request.
+// rules hold what each signer requires of a request.
 var rules = map[string]func(*x509.CertificateRequest, []certificatesv1.KeyUsage) error{
 	certificatesv1.KubeAPIServerClientSignerName:        checkClient,
 	certificatesv1.KubeAPIServerClientKubeletSignerName: checkNodeClient,

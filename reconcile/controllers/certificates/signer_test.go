@@ -53,7 +53,7 @@ func (s *statuses) UpdateStatus(_ context.Context, r *request) (*request, error)
 	return r, nil
 }
 
-// wish is what a request asks for.
+// wish describes what a request asks for.
 type wish struct {
 	signer   string
 	key      crypto.Signer // nil for a new one
