@@ -19,6 +19,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/planekit/planekit/client"
@@ -82,6 +83,25 @@ func Run(o RunOptions) (client.Object, error) {
 		Selector: &metav1.LabelSelector{MatchLabels: maps.Clone(labels)},
 		Template: template,
 	}}, nil
+}
+
+// Service makes the Service that leads to the pods of Run, under the same name and on the same port.
+func Service(o RunOptions) (*corev1.Service, error) {
+	if o.Port == 0 {
+		return nil, message("--port must be set when exposing a service")
+	}
+	labels, err := parseLabels(o.Labels, o.Name)
+	if err != nil {
+		return nil, err
+	}
+	return &corev1.Service{
+		TypeMeta:   kind("v1", "Service"),
+		ObjectMeta: metav1.ObjectMeta{Name: o.Name, Namespace: o.Namespace},
+		Spec: corev1.ServiceSpec{
+			Selector: labels,
+			Ports:    []corev1.ServicePort{{Protocol: corev1.ProtocolTCP, Port: o.Port, TargetPort: intstr.FromInt32(o.Port)}},
+		},
+	}, nil
 }
 
 func kind(version, kind string) metav1.TypeMeta {

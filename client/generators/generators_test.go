@@ -84,6 +84,19 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// TestService: the Service selects the labels of the pods.
+func TestService(t *testing.T) {
+	o := generators.RunOptions{Name: "x", Image: "nginx", Port: 8080, Labels: "app=y"}
+	service, err := generators.Service(o)
+	if err != nil || service.Name != "x" || service.Spec.Selector["app"] != "y" || service.Spec.Ports[0].Port != 8080 || service.Spec.Ports[0].TargetPort.IntValue() != 8080 {
+		t.Errorf("%v %v", service, err)
+	}
+	o.Port = 0
+	if _, err := generators.Service(o); err == nil || err.Error() != "--port must be set when exposing a service" {
+		t.Error(err)
+	}
+}
+
 func TestRefuses(t *testing.T) {
 	for want, change := range map[string]func(*generators.RunOptions){
 		"NAME is required for run":                                func(o *generators.RunOptions) { o.Name = "" },

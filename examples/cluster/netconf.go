@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +37,8 @@ type netConf struct {
 	Backend struct {
 		Type string
 	}
+	// ServiceNetworks are the ranges of the addresses of services.
+	ServiceNetworks []netip.Prefix
 }
 
 // publishNetwork writes the network for nodes in other processes, if there can be some. It is a [plane.Part].
@@ -43,7 +46,7 @@ func (c *cluster) publishNetwork(ctx context.Context, p *plane.Plane, _ *stack.S
 	if c.options.role != roleServer && !c.gateway.IsValid() {
 		return nil
 	}
-	conf := netConf{Network: c.podNetwork}
+	conf := netConf{Network: c.podNetwork, ServiceNetworks: c.options.kube.ServiceCIDRs()}
 	conf.Backend.Type = c.options.overlay
 	data, err := json.Marshal(conf)
 	if err != nil {
@@ -61,9 +64,10 @@ func (c *cluster) publishNetwork(ctx context.Context, p *plane.Plane, _ *stack.S
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: networkName},
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: user.Nodes}},
 		}),
-		// The overlay of a node reads where the other nodes are.
+		// The overlay of a node reads where the other nodes are, and its service proxy where services lead.
 		put(ctx, typed.ClusterRoles(api), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: networkName}, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
+			{APIGroups: []string{""}, Resources: []string{"nodes", "services"}, Verbs: []string{"get", "list", "watch"}},
+			{APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"}, Verbs: []string{"get", "list", "watch"}},
 		}}),
 		put(ctx, typed.ClusterRoleBindings(api), &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: networkName},

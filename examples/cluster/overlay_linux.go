@@ -23,8 +23,8 @@ type nodeOverlay struct {
 	made chan *overlay.Overlay
 }
 
-// startOverlay starts the overlay of a node, if its containers are real. It has what the node needs once the Node has
-// a range.
+// startOverlay starts the overlay and the service proxy of a node, if its containers are real. The overlay has
+// what the node needs once the Node has a range.
 func (c *cluster) startOverlay(api *client.Client, conf netConf, node nodes.Config) error {
 	runtime, ok := node.Runtime.(*containerdRuntime)
 	if !ok {
@@ -48,7 +48,7 @@ func (c *cluster) startOverlay(api *client.Client, conf netConf, node nodes.Conf
 	runtime.overlay = o
 	c.stack.Start("informer of nodes", all.Run)
 	c.stack.Start("overlay", o.run)
-	return nil
+	return c.startServices(api, conf, node, all)
 }
 
 // run runs the overlay until ctx is done, and removes it: no pods are left then.

@@ -213,6 +213,9 @@ func TestRun(t *testing.T) {
 	if got := c.run("run", "x", "--image=nginx", "--restart=Never", "--dry-run=client", "-o", "yaml"); !strings.HasPrefix(got.out, "apiVersion: v1\nkind: Pod\n") {
 		t.Errorf("%+v", got)
 	}
+	c.check(c.run("run", "web", "--image=nginx", "--port=80", "--expose", "--dry-run=client"),
+		result{0, "service/web created (dry run)\ndeployment.apps/web created (dry run)\n", ""})
+	c.check(c.run("run", "web", "--image=nginx", "--expose"), result{1, "", "error: --port must be set when exposing a service\n"})
 	c.check(c.run("run"), result{1, "", "error: NAME is required for run\nSee 'planectl run -h' for help and examples\n"})
 	c.check(c.run("run", "nginx"), result{1, "", "error: --image is required\n"})
 	c.check(c.run("run", "nginx", "--image=nginx", "--restart=x"), result{1, "", "error: invalid restart policy: x\n"})

@@ -20,7 +20,7 @@ import (
 func (c *cli) runCommand() *cobra.Command {
 	var o generators.RunOptions
 	var restart, dryRun, output string
-	var command bool
+	var command, expose bool
 	cmd := &cobra.Command{
 		Use:   "run NAME --image=image [--replicas=n] [--restart=policy] [-- arguments]",
 		Short: "Create a Deployment, a Job or a Pod that runs an image",
@@ -30,6 +30,7 @@ func (c *cli) runCommand() *cobra.Command {
 	flags.Int32VarP(&o.Replicas, "replicas", "r", 1, "number of pods")
 	flags.StringVar(&restart, "restart", "Always", "Always makes a Deployment, OnFailure a Job, Never a Pod")
 	flags.Int32Var(&o.Port, "port", 0, "port that the container exposes")
+	flags.BoolVar(&expose, "expose", false, "also create a Service that leads to the pods; needs --port")
 	flags.StringArrayVar(&o.Env, "env", nil, "environment variable, as NAME=VALUE; may be repeated")
 	flags.StringVarP(&o.Labels, "labels", "l", "", "labels, as key=value,key=value")
 	flags.BoolVar(&command, "command", false, "arguments replace the entry point of the image")
@@ -45,12 +46,12 @@ func (c *cli) runCommand() *cobra.Command {
 		} else {
 			o.Args = args[1:]
 		}
-		return c.run(cmd.Context(), o, dryRun, output)
+		return c.run(cmd.Context(), o, expose, dryRun, output)
 	}
 	return cmd
 }
 
-func (c *cli) run(ctx context.Context, o generators.RunOptions, dryRun, output string) error {
+func (c *cli) run(ctx context.Context, o generators.RunOptions, expose bool, dryRun, output string) error {
 	if dryRun != "none" && dryRun != "client" {
 		return fmt.Errorf(`invalid dry-run value (%s): must be "none" or "client"`, dryRun)
 	}
@@ -59,27 +60,40 @@ func (c *cli) run(ctx context.Context, o generators.RunOptions, dryRun, output s
 	default:
 		return badFormat(output, "json,name,yaml")
 	}
-	object, err := generators.Run(o)
+	objects, err := generate(o, expose)
 	if err != nil {
 		return err
 	}
 	if dryRun == "client" {
-		return c.printRun(object, "created (dry run)", output)
+		return c.printRun(objects, "created (dry run)", output)
 	}
 	server, err := c.connect()
 	if err != nil {
 		return err
 	}
 	defer server.Close()
-	object.SetNamespace(c.namespace)
-	created, err := create(ctx, server, object)
-	if err != nil {
-		return err
+	for i, object := range objects {
+		object.SetNamespace(c.namespace)
+		created, err := create(ctx, server, object)
+		if err != nil {
+			return errors.Join(c.printRun(objects[:i], "created", output), err)
+		}
+		objects[i] = created
 	}
-	return c.printRun(created, "created", output)
+	return c.printRun(objects, "created", output)
 }
 
-// create stores what generators.Run made.
+// generate makes the objects of run, the Service first: its address is in the variables of pods.
+func generate(o generators.RunOptions, expose bool) ([]client.Object, error) {
+	object, err := generators.Run(o)
+	if err != nil || !expose {
+		return []client.Object{object}, err
+	}
+	service, err := generators.Service(o)
+	return []client.Object{service, object}, err
+}
+
+// create stores what generate made.
 func create(ctx context.Context, c *client.Client, object client.Object) (client.Object, error) {
 	switch object := object.(type) {
 	case *appsv1.Deployment:
@@ -88,11 +102,25 @@ func create(ctx context.Context, c *client.Client, object client.Object) (client
 		return typed.Jobs(c).Create(ctx, object)
 	case *corev1.Pod:
 		return typed.Pods(c).Create(ctx, object)
+	case *corev1.Service:
+		return typed.Services(c).Create(ctx, object)
 	}
 	return nil, errors.New("run made an object of an unknown kind")
 }
 
-func (c *cli) printRun(object client.Object, became, output string) error {
+func (c *cli) printRun(objects []client.Object, became, output string) error {
+	for i, object := range objects {
+		if i > 0 && output == "yaml" {
+			fmt.Fprintln(c.Out, "---")
+		}
+		if err := c.printOne(object, became, output); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cli) printOne(object client.Object, became, output string) error {
 	kind := object.GetObjectKind().GroupVersionKind()
 	if output == "json" || output == "yaml" {
 		text, err := json.Marshal(object)

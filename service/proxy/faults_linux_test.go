@@ -223,6 +223,32 @@ func (c *cluster) generation() (g uint32) {
 	return g
 }
 
+// TestRemove: the rules are removed only by the process that may keep them, and can be written again.
+func TestRemove(t *testing.T) {
+	c := newCluster(t)
+	client, near := c.Pod("client"), c.server("near", c.Pod)
+	c.services.Put(service())
+	c.endpoints(near)
+	c.start()
+	c.reach(client, "tcp 10.65.200.10:80", "near")
+	if err := c.proxy.Remove(t.Context()); !errors.Is(err, ruleset.ErrOwned) {
+		t.Errorf("while Run runs: %v, want ErrOwned", err)
+	}
+	c.reach(client, "tcp 10.65.200.10:80", "near")
+	c.stop()
+	for range 2 {
+		if err := c.proxy.Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if conn, err := client.Dial("tcp", "10.65.200.10:80", time.Second); err == nil {
+		conn.Close()
+		t.Error("the service answers without rules")
+	}
+	c.start()
+	c.reach(client, "tcp 10.65.200.10:80", "near")
+}
+
 func TestTwoOwners(t *testing.T) {
 	c := newCluster(t)
 	c.start()

@@ -162,17 +162,38 @@ func (p *Proxy) Ready() <-chan struct{} { return p.ready }
 // next Run continues. It returns an error at once if the namespace cannot be entered, or if another
 // process keeps the table. It must be called once.
 func (p *Proxy) Run(ctx context.Context) error {
+	return p.within(func() error { return p.run(ctx) })
+}
+
+// Remove removes the rules for good: connections through services end. Run must have returned.
+func (p *Proxy) Remove(ctx context.Context) error {
+	if p.kernel == nil {
+		return nil
+	}
+	return p.within(func() error {
+		lock, err := p.kernel.Lock()
+		if err != nil {
+			return err
+		}
+		defer lock.Close()
+		return p.kernel.Delete(ctx)
+	})
+}
+
+// within calls work in the network namespace of the node.
+func (p *Proxy) within(work func() error) error {
+	if p.Namespace == "" {
+		return work()
+	}
 	done := make(chan error, 1) // one answer
 	go func() {
-		if p.Namespace != "" {
-			// The thread ends with the goroutine, so that nothing else runs in the namespace.
-			runtime.LockOSThread()
-			if err := ruleset.EnterNamespace(p.Namespace); err != nil {
-				done <- fmt.Errorf("enter the network namespace %s: %w", p.Namespace, err)
-				return
-			}
+		// The thread ends with the goroutine, so that nothing else runs in the namespace.
+		runtime.LockOSThread()
+		if err := ruleset.EnterNamespace(p.Namespace); err != nil {
+			done <- fmt.Errorf("enter the network namespace %s: %w", p.Namespace, err)
+			return
 		}
-		done <- p.run(ctx)
+		done <- work()
 	}()
 	return <-done
 }
