@@ -160,17 +160,30 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 		StopNow: o.stopNow,
 		Log:     c.log,
 	}
-	if c.runtime != "fake" || o.role == roleServer {
-		config.Admission.Unsupported = slices.DeleteFunc(unsupported.Table(), func(r unsupported.Row) bool {
-			return strings.HasSuffix(r.Path, ".hostPort") // forwarded by the network's plugins
-		})
-	}
+	config.Admission.Unsupported = c.unsupported()
 	if c.gateway.IsValid() {
 		if err := o.setDefault("enable-bootstrap-token-auth", "true"); err != nil {
 			return config, err
 		}
 	}
 	return config, o.kube.Apply(&config, c.stack)
+}
+
+// servicesWithoutEffect are the fields of services that the proxies of nodes cannot act on.
+var servicesWithoutEffect = []string{"spec.type", "spec.externalName", "spec.loadBalancerIP", "spec.loadBalancerSourceRanges"}
+
+// unsupported returns the fields and kinds that nothing in this cluster acts on.
+func (c *cluster) unsupported() []unsupported.Row {
+	remote := c.options.role == roleServer || c.gateway.IsValid() // nodes are in processes of their own
+	return slices.DeleteFunc(unsupported.Table(), func(r unsupported.Row) bool {
+		switch {
+		case strings.HasSuffix(r.Path, ".hostPort"):
+			return c.runtime != "fake" || remote // the network's plugins forward
+		case r.In == "services":
+			return remote && !slices.Contains(servicesWithoutEffect, r.Path)
+		}
+		return false
+	})
 }
 
 func (c *cluster) writeKubeconfig(_ context.Context, p *plane.Plane, _ *stack.Stack) error {

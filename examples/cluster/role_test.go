@@ -163,3 +163,24 @@ func TestJoinRefused(t *testing.T) {
 		t.Errorf("nodes %v: %v", nodes, err)
 	}
 }
+
+// TestUnsupportedByRole: nodes in processes of their own make the addresses of services lead to pods.
+func TestUnsupportedByRole(t *testing.T) {
+	for role, want := range map[string]bool{roleAll: true, roleServer: false} {
+		c := &cluster{options: options{role: role}, runtime: "fake"}
+		paths := map[string]bool{}
+		for _, row := range c.unsupported() {
+			if row.In == "services" {
+				paths[row.Path] = true
+			}
+		}
+		if paths["spec.clusterIP"] != want || paths["spec.ports[].nodePort"] != want || !paths["spec.externalName"] {
+			t.Errorf("role %s: nothing acts on %v", role, paths)
+		}
+		for _, path := range servicesWithoutEffect {
+			if !paths[path] {
+				t.Errorf("role %s: %s is not in the table", role, path)
+			}
+		}
+	}
+}
