@@ -28,11 +28,11 @@ func TestConfiguration(t *testing.T) {
 		`"authentication":{"anonymous":{"enabled":false},"webhook":{"enabled":false},"x509":{}},"authorization":{"mode":"Webhook"},` +
 		`"cgroupRoot":"/pods","cgroupsPerQOS":true,"clusterDomain":"example.org","containerLogMaxFiles":5,"containerLogMaxSize":"10Mi",` +
 		`"containerLogMaxWorkers":1,"containerLogMonitorInterval":"10s",` +
-		`"cpuManagerPolicy":"none","cpuManagerReconcilePeriod":"10s","crashLoopBackOff":{"maxContainerRestartPeriod":"5m0s"},` +
+		`"cpuCFSQuota":true,"cpuCFSQuotaPeriod":"100ms","cpuManagerPolicy":"none","cpuManagerReconcilePeriod":"10s","crashLoopBackOff":{"maxContainerRestartPeriod":"5m0s"},` +
 		`"enableServer":true,"enforceNodeAllocatable":["pods"],"eventBurst":100,"eventRecordQPS":50,"evictionHard":{"pid.available":"1%"},` +
 		`"evictionPressureTransitionPeriod":"5m0s","failCgroupV1":false,"failSwapOn":false,"imageGCHighThresholdPercent":85,"imageGCLowThresholdPercent":80,"imageMinimumGCAge":"1h0m0s",` +
 		`"kind":"KubeletConfiguration","maxPods":3,"nodeLeaseDurationSeconds":40,"nodeStatusMaxImages":50,"nodeStatusReportFrequency":"5m0s","nodeStatusUpdateFrequency":"10s",` +
-		`"podLogsDir":"/var/log/pods","podPidsLimit":-1,"port":10250,"registryBurst":10,"registryPullQPS":0,"resolvConf":"/etc/resolv.conf","serializeImagePulls":true,"volumeStatsAggPeriod":"1m0s"}`
+		`"podLogsDir":"/var/log/pods","podPidsLimit":-1,"port":10250,"registryBurst":10,"registryPullQPS":0,"resolvConf":"/etc/resolv.conf","serializeImagePulls":true,"syncFrequency":"20s","volumeStatsAggPeriod":"1m0s"}`
 	if string(text) != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}

@@ -28,12 +28,16 @@ const (
 	maxRequestBytes = 1536 << 10
 	maxTxnOps       = 128
 	maxFiles        = 5 // snapshots and WAL segments to keep
-	snapshotCount   = 10_000
 	bcryptCost      = 10
 	tokenTTL        = 300 // seconds
 
-	// catchUpEntries is the number of entries kept in memory for slow followers. There are none.
-	catchUpEntries = 100
+	// snapshotCount is the number of entries after which etcd writes a snapshot: of no more than that, and
+	// of what was written at once, it replays the log when it starts.
+	snapshotCount = 500
+	// catchUpEntries is the number of entries kept in memory. There are no slow followers that need them, but
+	// etcd panics at a start if it drops entries that it replays before it has elected itself, so that
+	// all that are replayed must be kept.
+	catchUpEntries = 2 * snapshotCount
 	// progressInterval is the time between progress events of a quiet watch. kube-apiserver
 	// configures etcd with 5 seconds.
 	progressInterval = 5 * time.Second

@@ -1,0 +1,4 @@
+package embedded
+
+// CatchUpEntries is for tests.
+const CatchUpEntries = catchUpEntries
