@@ -29,7 +29,6 @@ var exampleWalls = []wall{
 		{"schedule", "here the rooms are joined"},
 		{"service", "here the rooms are joined"},
 		{"storage", "here the rooms are joined"},
-		{"localcache", "a cache of nodes is handed on"},
 		{"examples/cluster", "its own parts"},
 		{"k8s.io/cri-api", "a runtime is asked where it looks for networks"},
 		{"k8s.io/api", kubeTypes},
