@@ -105,7 +105,7 @@ func (c *rivals) below(n int) int {
 	return c.rng.IntN(n)
 }
 
-// start starts a scheduler and what tells it of changes.
+// start starts a scheduler and the goroutines that pass changes to it.
 func (c *rivals) start(ctx context.Context, group *sync.WaitGroup, i int) {
 	view, nodes := localcache.NewMap[*corev1.Pod](), localcache.NewMap[*corev1.Node]()
 	for _, n := range c.nodes {

@@ -157,7 +157,7 @@ func sample(t *trace, pods []*corev1.Pod) (q quality) {
 	}
 	meanCPU, meanMemory := cpu/int64(max(1, len(pods))), bytes/int64(max(1, len(pods)))
 	var all, free, stranded int64
-	var squares float64
+	var mean, squares float64 // of the requested share of a node
 	for _, n := range t.nodes {
 		total, left := n.Status.Allocatable.Cpu().MilliValue(), n.Status.Allocatable.Cpu().MilliValue()-requested[n.Name]
 		all, free = all+total, free+left
@@ -169,9 +169,9 @@ func sample(t *trace, pods []*corev1.Pod) (q quality) {
 		}
 		share := float64(requested[n.Name]) / float64(total)
 		squares += share * share / float64(len(t.nodes))
-		q.uneven += share / float64(len(t.nodes)) // the mean, for now
+		mean += share / float64(len(t.nodes))
 	}
-	q.uneven = deviation(squares, q.uneven)
+	q.uneven = deviation(squares, mean)
 	q.requested = float64(cpu) / float64(all)
 	q.fragmented = float64(stranded) / float64(max(1, free))
 	for _, byZone := range zones {
