@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
 
 	"github.com/planekit/planekit/examples/cluster/guest"
 )
@@ -115,7 +116,7 @@ func TestMachine(t *testing.T) {
 		}
 	}
 	on(1)
-	boot := m.Boot()
+	boot, hardware := m.Boot(), hardwareAddress(t, m)
 	if err := m.Start(); err == nil {
 		t.Error("a machine was started twice")
 	}
@@ -141,6 +142,9 @@ func TestMachine(t *testing.T) {
 	if m.Boot() == boot {
 		t.Error("two boots have one identity")
 	}
+	if again := hardwareAddress(t, m); again != hardware {
+		t.Errorf("the machine came back with hardware address %s, and had %s", again, hardware)
+	}
 	if err := m.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -149,4 +153,32 @@ func TestMachine(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// hardwareAddress returns that of the machine's eth0.
+func hardwareAddress(t *testing.T, m *guest.Machine) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(m.Log()), "machine.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace, err := netns.GetFromPid(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer namespace.Close()
+	inside, err := netlink.NewHandleAt(namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inside.Close()
+	link, err := inside.LinkByName("eth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return link.Attrs().HardwareAddr.String()
 }

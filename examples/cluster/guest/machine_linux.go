@@ -137,7 +137,7 @@ func (m *Machine) equip() error {
 	if err := os.WriteFile(filepath.Join(m.config.Dir, pidFile), []byte(pid+"\n"), 0o600); err != nil {
 		return err
 	}
-	if err := m.config.Network.plug(m.init.Pid, m.config.Port); err != nil {
+	if err := m.config.Network.plug(m.init.Pid, m.config.Port, m.config.Address); err != nil {
 		return err
 	}
 	return json.NewEncoder(m.life).Encode(orders{

@@ -118,7 +118,7 @@ func (n *Network) rules(ctx context.Context) error {
 func (n *Network) Down(ctx context.Context) error { return bridge.Remove(ctx, n.config.Bridge) }
 
 // plug joins a machine, whose init has that pid, to the network. The machine's end is called eth0.
-func (n *Network) plug(pid int, port string) error {
+func (n *Network) plug(pid int, port string, address netip.Addr) error {
 	if err := unplug(port); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (n *Network) plug(pid int, port string) error {
 	}
 	pair := &netlink.Veth{
 		LinkAttrs: netlink.LinkAttrs{Name: port, MasterIndex: link.Attrs().Index, MTU: link.Attrs().MTU},
-		PeerName:  eth0, PeerNamespace: netlink.NsPid(pid),
+		PeerName:  eth0, PeerNamespace: netlink.NsPid(pid), PeerHardwareAddr: hardwareAddress(address),
 	}
 	if err := netlink.LinkAdd(pair); err != nil {
 		return fmt.Errorf("create link %s: %w", port, err)
@@ -138,6 +138,13 @@ func (n *Network) plug(pid int, port string) error {
 		return err
 	}
 	return netlink.LinkSetUp(made)
+}
+
+// hardwareAddress returns that of the machine with an IPv4 address. A machine keeps it when it is switched off and
+// on: other machines remember it, and send to it for some seconds before they ask again.
+func hardwareAddress(address netip.Addr) net.HardwareAddr {
+	const local = 0x02 // the bit of addresses that no vendor gives (IEEE 802)
+	return append(net.HardwareAddr{local, 0}, address.AsSlice()...)
 }
 
 // unplug removes the host's end of a machine's link, which may outlive the machine for a moment.
