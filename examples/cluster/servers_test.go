@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
 )
 
@@ -66,16 +67,21 @@ func copyAuthorities(t *testing.T, from, to string) {
 	}
 }
 
-// TestServerKilled kills the one of two servers on one etcd that leads. Clients of the other go on without an error,
-// and it takes over the controllers and the scheduler.
+// TestServerKilled kills the one of three servers on one etcd that leads. Clients of the others go on without an
+// error, and one of them takes over the controllers and the scheduler.
 func TestServerKilled(t *testing.T) {
 	etcd, flags := externalEtcd(t)
 	defer etcd.Close()
-	first, second := t.TempDir(), t.TempDir()
+	first := t.TempDir()
 	_, leader := startServerProcess(t, first, flags)
-	copyAuthorities(t, first, second)
-	other, _ := startServerProcess(t, second, flags)
-	api := other.client(t)
+	var others []*client.Client
+	for range 2 {
+		dir := t.TempDir()
+		copyAuthorities(t, first, dir)
+		other, _ := startServerProcess(t, dir, flags)
+		others = append(others, other.client(t))
+	}
+	api := others[0]
 	leases := typed.Leases(api)
 	holder := func(ctx context.Context, name string) string {
 		lease, err := leases.Get(ctx, metav1.NamespaceSystem, name)
@@ -97,11 +103,12 @@ func TestServerKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 50 { // across the change of leaders
-		mustCreate(t, typed.ConfigMaps(api), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("written-", i)}})
+		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("written-", i)}}
+		mustCreate(t, typed.ConfigMaps(others[i%2]), object)
 		<-time.After(20 * time.Millisecond)
 	}
 	for name, before := range held {
-		awaited(t, name+" is led by the other server", func(ctx context.Context) string {
+		awaited(t, name+" is led by another server", func(ctx context.Context) string {
 			if now := holder(ctx, name); now == "" || now == before {
 				return "the leader is " + now
 			}
