@@ -1,5 +1,5 @@
-// Command testreport runs go test in one or more modules and then reports which tests failed, and
-// which were skipped and why. If the environment variable CI is set, a skipped test is a failure,
+// Command testreport runs go test in one or more modules and then reports which tests failed,
+// which were skipped and why, and which took longest. If the environment variable CI is set, a skipped test is a failure,
 // because CI has everything that the tests need.
 //
 //	go run ./internal/testreport [go test arguments] [-- more go test arguments ...]
@@ -11,6 +11,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -85,6 +86,7 @@ type event struct {
 	Package string
 	Test    string
 	Output  string
+	Elapsed float64 // seconds
 }
 
 type testName struct{ pkg, test string }
@@ -95,7 +97,20 @@ type report struct {
 	output          map[testName][]string
 	passed          int
 	failed, skipped []string
+	slow            []timed
 }
+
+// timed is a test or a package that took long.
+type timed struct {
+	seconds float64
+	name    string
+}
+
+// Tests that take at least slowest seconds are listed, the first mostSlow of them.
+const (
+	slowest  = 5
+	mostSlow = 30
+)
 
 func newReport(out io.Writer) *report {
 	return &report{out: out, output: map[testName][]string{}}
@@ -126,6 +141,9 @@ func (r *report) add(e event) {
 	}
 	output := r.output[name]
 	delete(r.output, name)
+	if e.Elapsed >= slowest && e.Test != "" {
+		r.slow = append(r.slow, timed{e.Elapsed, e.Package + " " + e.Test})
+	}
 	if e.Test == "" {
 		r.pkg(e, output)
 		return
@@ -174,6 +192,12 @@ func (r *report) close() {
 			fmt.Fprint(r.out, strings.Join(output, ""))
 		}
 	}
+	slices.SortFunc(r.slow, func(a, b timed) int { return cmp.Compare(b.seconds, a.seconds) })
+	var slow []string
+	for _, one := range r.slow[:min(len(r.slow), mostSlow)] {
+		slow = append(slow, fmt.Sprintf("%3.0f s %s", one.seconds, one.name))
+	}
+	r.names("slowest", slow)
 	r.names("not run", r.skipped)
 	r.names("failed", r.failed)
 	fmt.Fprintf(r.out, "\n%d passed, %d failed, %d skipped\n", r.passed, len(r.failed), len(r.skipped))

@@ -25,12 +25,16 @@ func TestReport(t *testing.T) {
 {"Action":"output","Package":"p","Output":"FAIL\tp\t0.1s\n"}
 {"Action":"fail","Package":"p"}
 {"Action":"output","Package":"q","Output":"ok  \tq\t0.1s\n"}
+{"Action":"pass","Package":"q","Test":"TestD","Elapsed":7.2}
+{"Action":"pass","Package":"q","Test":"TestE/sub","Elapsed":31}
+{"Action":"pass","Package":"q","Test":"TestF","Elapsed":1}
 {"Action":"pass","Package":"q"}
 `))
 	r.close()
 	for _, want := range []string{
 		"c_test.go:9: wrong", "FAIL\tp\t0.1s", "ok  \tq\t0.1s",
-		"not run:\n  p TestB: b_test.go:7: not running as root\n", "failed:\n  p TestC\n  p\n", "\n1 passed, 2 failed, 1 skipped\n",
+		"not run:\n  p TestB: b_test.go:7: not running as root\n", "failed:\n  p TestC\n  p\n", "\n4 passed, 2 failed, 1 skipped\n",
+		"slowest:\n   31 s q TestE/sub\n    7 s q TestD\n\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in the report:\n%s", want, out.String())
