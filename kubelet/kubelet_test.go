@@ -275,6 +275,26 @@ func TestNodeIsRegistered(t *testing.T) {
 	}
 }
 
+// TestRebooted checks that a node says when its machine was started again.
+func TestRebooted(t *testing.T) {
+	r := newRig(t, memruntime.Config{})
+	r.start()
+	r.api.mu.Lock()
+	node := r.api.node.DeepCopy()
+	now := node.Status.NodeInfo.BootID
+	node.Status.NodeInfo.BootID = "that of before"
+	r.api.node = node
+	for _, e := range r.api.events {
+		if e.Reason == "Rebooted" {
+			t.Errorf("a node that is new says: %s", e.Message)
+		}
+	}
+	r.api.mu.Unlock()
+	r.stop()
+	r.start()
+	r.api.awaitEvent(t, "node-1", "Rebooted", "Node node-1 has been rebooted, boot id: "+now)
+}
+
 func nodeReady(node *corev1.Node) corev1.NodeCondition {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {

@@ -194,6 +194,7 @@ func (k *Kubelet) tryWriteNode(ctx context.Context, written time.Time) (at time.
 		return written, ready, nil
 	}
 	if _, err = k.config.Nodes.UpdateStatus(ctx, next); err == nil {
+		k.recordReboot(node.Status.NodeInfo.BootID, next.Status.NodeInfo.BootID)
 		k.recordTransitions(node.Status.Conditions, next.Status.Conditions)
 	}
 	return now, ready, err
@@ -234,6 +235,13 @@ func (k *Kubelet) setNodeStatus(status *corev1.NodeStatus, now time.Time) {
 		k.readyCondition(),
 	} {
 		setNodeCondition(status, c, now)
+	}
+}
+
+// recordReboot records an event if the machine was started again since the status was written.
+func (k *Kubelet) recordReboot(old, now string) {
+	if old != "" && old != now {
+		k.events.Node(corev1.EventTypeWarning, "Rebooted", "Node "+k.config.NodeName+" has been rebooted, boot id: "+now)
 	}
 }
 
