@@ -47,6 +47,9 @@ type settings struct {
 	Network chain.Network
 }
 
+// startedFile is a file descriptor that the process closes once a signal ends it in an orderly way.
+const startedFile = 3
+
 // TestMain runs the kubelet in the processes that a node starts for it.
 func TestMain(m *testing.M) {
 	text := os.Getenv(kubeletVariable)
@@ -59,6 +62,9 @@ func TestMain(m *testing.M) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
+	if err := os.NewFile(startedFile, "started").Close(); err != nil {
+		log.Fatal(err)
+	}
 	go func() { // ends with the process: standard input is open for as long as the test runs
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(1)

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -57,6 +58,7 @@ type node struct {
 	mu sync.Mutex
 	// mu guards the fields below.
 	kubelet *exec.Cmd     // nil if none runs
+	started *os.File      // closed by it once it handles signals
 	exited  chan struct{} // closed when it has ended
 	stopped bool
 }
@@ -176,8 +178,15 @@ func (n *node) startKubelet() {
 		n.t.Error(err)
 		return
 	}
-	if err := command.Start(); err != nil {
+	started, itsEnd, err := os.Pipe()
+	if err != nil {
 		n.t.Error(err)
+		return
+	}
+	defer itsEnd.Close()
+	command.ExtraFiles = []*os.File{itsEnd} // as startedFile
+	if err := command.Start(); err != nil {
+		n.t.Error(err, started.Close())
 		return
 	}
 	exited := make(chan struct{})
@@ -186,7 +195,7 @@ func (n *node) startKubelet() {
 		command.Wait()
 		input.Close()
 	}()
-	n.kubelet, n.exited = command, exited
+	n.kubelet, n.started, n.exited = command, started, exited
 }
 
 // endKubelet sends a signal to the kubelet and waits until it has ended. It must still run.
@@ -195,6 +204,10 @@ func (n *node) endKubelet(signal syscall.Signal) {
 	defer n.mu.Unlock()
 	if n.kubelet == nil {
 		return
+	}
+	defer n.started.Close()
+	if signal == syscall.SIGTERM { // which ends a process at once that does not handle it yet
+		io.Copy(io.Discard, n.started)
 	}
 	select {
 	case <-n.exited:
