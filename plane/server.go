@@ -234,6 +234,8 @@ func (p *Plane) connectNodes(resources []apiserver.Resource) ([]apiserver.Resour
 			}
 			return nodes.Get(ctx, "", name)
 		}),
+		Slices:      p.Caches.SlicesByService,
+		Pods:        p.Caches.Pods,
 		TLS:         p.Credentials.ClientTLS(pair),
 		MayDialNode: p.config.MayDialNode,
 		ConnectNode: p.NodeDialer(),
@@ -246,6 +248,6 @@ func (p *Plane) connectNodes(resources []apiserver.Resource) ([]apiserver.Resour
 	p.closers = append(p.closers, closer{"connections to nodes", func() error { proxy.Close(); return nil }})
 	return kube.Connect(resources, kube.Connections{
 		Log: proxy.Log, Exec: proxy.Exec, Attach: proxy.Attach, PortForward: proxy.PortForward,
-		PodProxy: proxy.PodProxy, NodeProxy: proxy.NodeProxy,
+		PodProxy: proxy.PodProxy, NodeProxy: proxy.NodeProxy, ServiceProxy: proxy.ServiceProxy,
 	}), nil
 }

@@ -12,11 +12,11 @@ import (
 type Connections struct {
 	// These get a *corev1.Pod.
 	Log, Exec, Attach, PortForward, PodProxy func(parent runtime.Object) (http.Handler, error)
-	// NodeProxy gets a *corev1.Node.
-	NodeProxy func(parent runtime.Object) (http.Handler, error)
+	// NodeProxy gets a *corev1.Node, and ServiceProxy a *corev1.Service.
+	NodeProxy, ServiceProxy func(parent runtime.Object) (http.Handler, error)
 }
 
-// Connect adds the subresources of c to the pods and nodes among resources, and returns resources.
+// Connect adds the subresources of c to the pods, nodes and services among resources, and returns resources.
 func Connect(resources []apiserver.Resource, c Connections) []apiserver.Resource {
 	start, all := []string{"create", "get"}, []string{"create", "delete", "get", "patch", "update"}
 	added := map[string][]apiserver.Proxy{
@@ -29,6 +29,9 @@ func Connect(resources []apiserver.Resource, c Connections) []apiserver.Resource
 		},
 		"nodes": {
 			{Name: "proxy", Kind: "NodeProxyOptions", Verbs: all, Paths: true, Connect: c.NodeProxy},
+		},
+		"services": {
+			{Name: "proxy", Kind: "ServiceProxyOptions", Verbs: all, Paths: true, Connect: c.ServiceProxy},
 		},
 	}
 	for i := range resources {

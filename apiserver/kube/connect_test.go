@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// TestConnect: pods and nodes get what there is a way to, nothing else does.
+// TestConnect: pods, nodes and services get what there is a way to, nothing else does.
 func TestConnect(t *testing.T) {
 	way := func(runtime.Object) (http.Handler, error) { return http.NotFoundHandler(), nil }
 	names := func(c kube.Connections) []string {
@@ -30,8 +30,8 @@ func TestConnect(t *testing.T) {
 		slices.Sort(added)
 		return added
 	}
-	all := []string{"nodes/proxy", "pods/attach", "pods/exec", "pods/log", "pods/portforward", "pods/proxy"}
-	if got := names(kube.Connections{Log: way, Exec: way, Attach: way, PortForward: way, PodProxy: way, NodeProxy: way}); !slices.Equal(got, all) {
+	all := []string{"nodes/proxy", "pods/attach", "pods/exec", "pods/log", "pods/portforward", "pods/proxy", "services/proxy"}
+	if got := names(kube.Connections{Log: way, Exec: way, Attach: way, PortForward: way, PodProxy: way, NodeProxy: way, ServiceProxy: way}); !slices.Equal(got, all) {
 		t.Errorf("added %v", got)
 	}
 	if got := names(kube.Connections{Log: way}); !slices.Equal(got, []string{"pods/log"}) {

@@ -1,6 +1,6 @@
 // Package nodeproxy leads requests of an API server to the nodes: the
 // subresources log, exec, attach, portforward and proxy of pods, and proxy of
-// nodes.
+// nodes and services.
 //
 //	nodes, err := nodeproxy.New(nodeproxy.Config{Nodes: lookup, TLS: &tls.Config{
 //		Certificates: certificates, RootCAs: authority, // the API server's own
@@ -8,7 +8,7 @@
 //	if err != nil { ... }
 //	resources := kube.Connect(kube.Resources(), kube.Connections{
 //		Log: nodes.Log, Exec: nodes.Exec, Attach: nodes.Attach, PortForward: nodes.PortForward,
-//		PodProxy: nodes.PodProxy, NodeProxy: nodes.NodeProxy,
+//		PodProxy: nodes.PodProxy, NodeProxy: nodes.NodeProxy, ServiceProxy: nodes.ServiceProxy,
 //	})
 //
 // # Model
@@ -31,7 +31,8 @@
 // whose own refusal a client gets: stock clients then use SPDY.
 //
 // proxy of a pod goes from the API server straight to the pod's address, which
-// must not be of the machine itself or of its link.
+// must not be of the machine itself or of its link. proxy of a service is that of
+// one of its pods that are ready.
 //
 // # Failure
 //

@@ -15,7 +15,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/internal/upgraded"
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -35,6 +37,10 @@ func (f NodesFunc) Node(ctx context.Context, name string) (*corev1.Node, error) 
 // Config describes a proxy. Nodes and TLS must be set.
 type Config struct {
 	Nodes Nodes
+	// Slices, by namespace/name of their service, and Pods, by namespace/name, are for ServiceProxy, which needs
+	// them.
+	Slices localcache.Index[string, *discoveryv1.EndpointSlice]
+	Pods   localcache.Getter[*corev1.Pod]
 	// TLS is for connections to kubelets: the API server's client certificate,
 	// and in RootCAs the authority of the kubelets' certificates.
 	TLS *tls.Config

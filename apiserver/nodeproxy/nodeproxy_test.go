@@ -288,7 +288,7 @@ func TestNodeProxy(t *testing.T) {
 		"https:node-1:" + port + "/proxy/healthz": "PUT /healthz",
 		"node-1:22/proxy/":                        "only the kubelet's port",
 		"http:node-1:/proxy/":                     "only the kubelet's port",
-		"a:b:c:d/proxy/":                          "invalid pod request",
+		"a:b:c:d/proxy/":                          "invalid node request",
 	} {
 		if _, body := n.ask(t, "PUT", "/api/v1/nodes/"+path, nil); !strings.Contains(body, want) || strings.HasPrefix(want, "PUT") && body != want {
 			t.Errorf("%s: %s, want %s", path, body, want)

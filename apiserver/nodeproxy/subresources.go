@@ -157,14 +157,14 @@ func podPort(pod *corev1.Pod, port string) string {
 // target holds the meaning of the path of a request for the subresource proxy.
 type target struct{ scheme, port, path string }
 
-// parseTarget reads .../RESOURCE/[SCHEME:]NAME[:PORT]/proxy[/PATH].
+// parseTarget reads .../RESOURCE/[SCHEME:]NAME[:PORT]/proxy[/PATH]. The port of a service may be its name.
 func parseTarget(path, resource string) (target, error) {
 	// The API server has found the way by the same segments; the first ones of
 	// these words are the resource's, but for a namespace of that name.
 	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
-	at := 2
-	if resource == "pods" {
-		at = 4
+	at := 4
+	if resource == "nodes" { // which have no namespace
+		at = 2
 	}
 	if len(segments) < at+3 || segments[at] != resource || segments[at+2] != "proxy" {
 		return target{}, apierrors.NewBadRequest("not the path of a proxy")
@@ -178,12 +178,12 @@ func parseTarget(path, resource string) (target, error) {
 	case 3:
 		t.scheme, t.port = name[0], name[2]
 	default:
-		return target{}, apierrors.NewBadRequest(fmt.Sprintf("invalid pod request %q", segments[at+1]))
+		return target{}, apierrors.NewBadRequest(fmt.Sprintf("invalid %s request %q", strings.TrimSuffix(resource, "s"), segments[at+1]))
 	}
 	if t.scheme != "" && t.scheme != "http" && t.scheme != "https" {
 		return target{}, apierrors.NewBadRequest(fmt.Sprintf("scheme %q must be http or https", t.scheme))
 	}
-	if port, err := strconv.ParseUint(t.port, 10, 16); t.port != "" && (err != nil || port == 0) {
+	if port, err := strconv.ParseUint(t.port, 10, 16); resource != "services" && t.port != "" && (err != nil || port == 0) {
 		return target{}, apierrors.NewBadRequest(fmt.Sprintf("port %q must be between 1 and 65535", t.port))
 	}
 	return t, nil
