@@ -17,6 +17,11 @@ var exampleWalls = []wall{
 		{"github.com/vishvananda/netlink", "links, addresses and routes of machines"},
 		{"golang.org/x/sys", "mounts, and the kernel's constants"},
 	}},
+	{packages: "examples/cluster/datadir", closed: true, may: []allowance{
+		{"authn", "it keeps the administrator's token"},
+		{"plane/credentials", "the administrator's name"},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "examples/cluster", closed: true, may: []allowance{
 		{"plane", "it is a control plane, with flags and machines"},
 		{"admission/unsupported", "what its nodes act on is not warned about"},

@@ -19,6 +19,7 @@ import (
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/metrics"
 	"github.com/planekit/planekit/authn"
+	"github.com/planekit/planekit/examples/cluster/datadir"
 	"github.com/planekit/planekit/examples/cluster/machine"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/controllerset"
@@ -41,7 +42,7 @@ type cluster struct {
 	// notice, when not empty, is said once the cluster is ready.
 	notice string
 	log    logr.Logger
-	dir    *dataDir
+	dir    *datadir.Dir
 	// stack has what the control plane stands on, and the control plane.
 	stack   *stack.Stack
 	address net.Addr
@@ -69,10 +70,10 @@ func run(ctx context.Context, o options, stdout io.Writer, log logr.Logger) (err
 	if err := c.chooseRuntime(); err != nil {
 		return err
 	}
-	if c.dir, err = openDataDir(o.dataDir); err != nil {
+	if c.dir, err = datadir.Open(o.dataDir); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.dir.close()) }()
+	defer func() { err = errors.Join(err, c.dir.Close()) }()
 	defer func() { err = errors.Join(err, c.stop()) }()
 
 	p, err := c.start(ctx)
@@ -129,11 +130,11 @@ func (c *cluster) start(ctx context.Context) (*plane.Plane, error) {
 // config returns what the flags say of the control plane, whose store it opens.
 func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Config, error) {
 	o := &c.options
-	keys, err := credentials.Open(c.dir.join("pki"), servingHosts(c.address, c.serviceNames())...)
+	keys, err := credentials.Open(c.dir.Join("pki"), servingHosts(c.address, c.serviceNames())...)
 	if err != nil {
 		return plane.Config{}, err
 	}
-	tokens, err := adminToken(c.dir.join("tokens.csv"))
+	tokens, err := c.dir.Tokens()
 	if err != nil {
 		return plane.Config{}, err
 	}

@@ -50,7 +50,7 @@ func (c *cluster) newContainerdRuntime(at place, mirrors map[string]string) (nod
 		socket: c.options.containerdSocket,
 		plugin: plugin,
 		pods: chain.Network{
-			Name:         "planekit-" + c.dir.id,
+			Name:         "planekit-" + c.dir.ID(),
 			Bridge:       at.bridge,
 			ClusterCIDRs: []netip.Prefix{c.podNetwork},
 			Masquerade:   true,

@@ -67,7 +67,7 @@ func (c *cluster) joinMachines(ctx context.Context, listener net.Listener) (net.
 
 // guests returns the network of machines.
 func (c *cluster) guests() (*guest.Network, error) {
-	return guest.NewNetwork(guest.NetworkConfig{Bridge: machine.Bridge(c.dir.id, 0), Prefix: c.machineNetwork})
+	return guest.NewNetwork(guest.NetworkConfig{Bridge: machine.Bridge(c.dir.ID(), 0), Prefix: c.machineNetwork})
 }
 
 // startMachines starts a machine for each node and waits until all nodes are ready. It is a [plane.Part].
@@ -93,7 +93,7 @@ func (c *cluster) startMachines(ctx context.Context, p *plane.Plane, s *stack.St
 			return err
 		}
 		one, err := guest.New(guest.Config{
-			Name: at.name, Port: machinePort(c.dir.id, index), Dir: at.dir, Network: network, Address: network.Address(index), Program: program,
+			Name: at.name, Port: machinePort(c.dir.ID(), index), Dir: at.dir, Network: network, Address: network.Address(index), Program: program,
 		})
 		if err != nil {
 			return err
@@ -137,7 +137,7 @@ func (c *cluster) machineProgram(p *plane.Plane, at place, address netip.Addr, f
 	program := []string{
 		self, "--role", roleNode, "--runtime", "containerd", "--data-dir", at.dir, "--node-name", at.name, "--node-ip", address.String(),
 		"--cgroup-root", at.cgroup, "--kubeconfig", config,
-		"--tls-cert-file", c.dir.join("pki", "kubelet-"+at.name+".crt"), "--tls-private-key-file", c.dir.join("pki", "kubelet-"+at.name+".key"),
+		"--tls-cert-file", c.dir.Join("pki", "kubelet-"+at.name+".crt"), "--tls-private-key-file", c.dir.Join("pki", "kubelet-"+at.name+".key"),
 		"--eviction-hard", o.evictionHard, "--verbosity=" + strconv.Itoa(o.verbosity),
 	}
 	if mirror != "" {

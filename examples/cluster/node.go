@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/kubeconfig"
+	"github.com/planekit/planekit/examples/cluster/datadir"
 	"github.com/planekit/planekit/examples/cluster/machine"
 	"github.com/planekit/planekit/kubelet/server/tlsfiles"
 	"github.com/planekit/planekit/plane/join"
@@ -30,10 +31,10 @@ func runNode(ctx context.Context, o options, stdout io.Writer, log logr.Logger) 
 	if err := c.chooseRuntime(); err != nil {
 		return err
 	}
-	if c.dir, err = openDataDir(o.dataDir); err != nil {
+	if c.dir, err = datadir.Open(o.dataDir); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.dir.close()) }()
+	defer func() { err = errors.Join(err, c.dir.Close()) }()
 	defer func() { err = errors.Join(err, c.stop()) }()
 	if err := c.startNode(ctx); err != nil {
 		return err
@@ -71,7 +72,7 @@ func (c *cluster) startNode(ctx context.Context) error {
 		}
 	}
 	config, err := c.node(place{
-		name: j.name, dir: c.dir.join("nodes", j.name), bridge: machine.Bridge(c.dir.id, 1), cgroup: cmp.Or(j.cgroup, c.cgroupRoot(j.name)),
+		name: j.name, dir: c.dir.Join("nodes", j.name), bridge: machine.Bridge(c.dir.ID(), 1), cgroup: cmp.Or(j.cgroup, c.cgroupRoot(j.name)),
 	}, mirrors)
 	if err != nil {
 		return err
@@ -101,7 +102,7 @@ func (c *cluster) claimNode(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	if err := registry.Claim(c.dir.id, machine.Record{DataDir: c.dir.path}); err != nil {
+	if err := registry.Claim(c.dir.ID(), machine.Record{DataDir: c.dir.Path()}); err != nil {
 		return err
 	}
 	c.registry = registry
@@ -140,7 +141,7 @@ const joinRetry = time.Second
 func (c *cluster) join(ctx context.Context, address netip.Addr) (*join.Joiner, error) {
 	o := c.options.joining
 	joiner, err := join.New(join.Config{
-		Server: o.server, Token: o.token, CAHashes: o.caHashes, Node: o.name, Dir: c.dir.join("credentials"),
+		Server: o.server, Token: o.token, CAHashes: o.caHashes, Node: o.name, Dir: c.dir.Join("credentials"),
 		Addresses: func() ([]netip.Addr, []string) { return []netip.Addr{address}, []string{o.name} },
 		Log:       c.log.WithName("join"),
 	})

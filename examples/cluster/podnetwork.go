@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/netip"
-	"os"
-	"strings"
 
 	"github.com/planekit/planekit/examples/cluster/machine"
 )
@@ -15,13 +12,10 @@ import (
 // autoCIDR is the --cluster-cidr with which a range is chosen.
 const autoCIDR = "auto"
 
-// podNetworkFile is the file in the data directory with the range of the pods' addresses.
-const podNetworkFile = "pod-cidr"
-
 // choosePodNetwork sets the range of the pods' addresses. On a machine that other clusters use as well,
 // it first removes those that have no owner any more.
 func (c *cluster) choosePodNetwork(ctx context.Context) error {
-	kept, err := c.keptPodNetwork()
+	kept, err := c.dir.PodNetwork(c.log)
 	if err != nil {
 		return err
 	}
@@ -43,33 +37,16 @@ func (c *cluster) choosePodNetwork(ctx context.Context) error {
 	if kept == c.podNetwork {
 		return nil // a cluster starts again on a full disk
 	}
-	return writeWhole(c.dir.join(podNetworkFile), []byte(c.podNetwork.String()+"\n"))
+	return c.dir.KeepPodNetwork(c.podNetwork)
 }
 
 // chooseMachineNetwork sets the range of the addresses of machines.
 func (c *cluster) chooseMachineNetwork(ctx context.Context) (err error) {
-	c.machineNetwork, err = c.registry.ReserveMachines(ctx, c.dir.id, machine.Record{DataDir: c.dir.path, PodCIDR: c.podNetwork}, c.options.machineNetwork, c.serviceRanges())
+	c.machineNetwork, err = c.registry.ReserveMachines(ctx, c.dir.ID(), machine.Record{DataDir: c.dir.Path(), PodCIDR: c.podNetwork}, c.options.machineNetwork, c.serviceRanges())
 	if blocked, ok := errors.AsType[*machine.BlockedError](err); ok {
 		return fmt.Errorf("--machine-cidr %v: %w; name another range, or %q", blocked.Range, blocked, autoCIDR)
 	}
 	return err
-}
-
-// keptPodNetwork returns the range of the last run; it is not valid in the first.
-func (c *cluster) keptPodNetwork() (netip.Prefix, error) {
-	data, err := os.ReadFile(c.dir.join(podNetworkFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return netip.Prefix{}, nil
-	}
-	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("data directory: %w", err)
-	}
-	kept, err := netip.ParsePrefix(strings.TrimSpace(string(data)))
-	if err != nil {
-		c.log.Error(err, "the range of pods is chosen again", "file", c.dir.join(podNetworkFile))
-		return netip.Prefix{}, nil
-	}
-	return kept, nil
 }
 
 func (c *cluster) reservePodNetwork(ctx context.Context, kept netip.Prefix) error {
@@ -78,7 +55,7 @@ func (c *cluster) reservePodNetwork(ctx context.Context, kept netip.Prefix) erro
 		return err
 	}
 	c.podNetwork, err = registry.Reserve(ctx, machine.Reservation{
-		ID: c.dir.id, DataDir: c.dir.path, Range: c.podNetwork, Kept: kept, Reserved: c.serviceRanges(), Log: c.log,
+		ID: c.dir.ID(), DataDir: c.dir.Path(), Range: c.podNetwork, Kept: kept, Reserved: c.serviceRanges(), Log: c.log,
 	})
 	if blocked, ok := errors.AsType[*machine.BlockedError](err); ok {
 		return fmt.Errorf("--cluster-cidr %v: %w; name another range, or %q", blocked.Range, blocked, autoCIDR)
@@ -103,5 +80,5 @@ func (c *cluster) releasePodNetwork() error {
 	if c.registry == nil {
 		return nil
 	}
-	return c.registry.Withdraw(c.dir.id)
+	return c.registry.Withdraw(c.dir.ID())
 }

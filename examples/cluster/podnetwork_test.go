@@ -12,7 +12,7 @@ import (
 func TestPodNetworkIsKept(t *testing.T) {
 	dir := t.TempDir()
 	kept := func() string {
-		data, err := os.ReadFile(filepath.Join(dir, podNetworkFile))
+		data, err := os.ReadFile(filepath.Join(dir, "pod-cidr"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +29,7 @@ func TestPodNetworkIsKept(t *testing.T) {
 	run("10.245.0.0/16")
 	run("10.9.0.0/16", "--cluster-cidr", "10.9.0.0/16")
 	run("10.9.0.0/16", "--cluster-cidr", "auto")
-	if err := os.WriteFile(filepath.Join(dir, podNetworkFile), []byte("torn"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "pod-cidr"), []byte("torn"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	run("10.244.0.0/16")

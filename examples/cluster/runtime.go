@@ -59,7 +59,7 @@ type place struct {
 // placeOf returns the place of the node with that index, from 0.
 func (c *cluster) placeOf(index int) place {
 	name := nodes.Name(index)
-	return place{name: name, dir: c.dir.join("nodes", name), bridge: machine.Bridge(c.dir.id, index+1), cgroup: c.cgroupRoot(name)}
+	return place{name: name, dir: c.dir.Join("nodes", name), bridge: machine.Bridge(c.dir.ID(), index+1), cgroup: c.cgroupRoot(name)}
 }
 
 // newRuntime returns the runtime of one node, not started.
@@ -114,7 +114,7 @@ func (c *cluster) cgroupRoot(node string) string {
 	if c.runtime == "fake" {
 		return ""
 	}
-	return machine.Cgroup(c.dir.id) + "/" + node
+	return machine.Cgroup(c.dir.ID()) + "/" + node
 }
 
 // mayBeNode refuses addresses that no node has. The loopback address is one only on
@@ -134,5 +134,5 @@ func (c *cluster) socketPath(dir, name string) string {
 	if path := filepath.Join(dir, name); len(path) <= 107 {
 		return path
 	}
-	return filepath.Join(os.TempDir(), "planekit-"+c.dir.id+"-"+name)
+	return filepath.Join(os.TempDir(), "planekit-"+c.dir.ID()+"-"+name)
 }

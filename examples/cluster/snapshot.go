@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/planekit/planekit/examples/cluster/datadir"
 	"github.com/planekit/planekit/storage/etcdstore"
 	"github.com/planekit/planekit/storage/etcdstore/embedded"
 	"github.com/planekit/planekit/storage/etcdstore/embedded/snapshotsocket"
@@ -23,7 +24,7 @@ const snapshotSocket = "snapshot.sock"
 
 // serveSnapshots serves snapshots at the socket for as long as the cluster runs.
 func (c *cluster) serveSnapshots(server *embedded.Server) error {
-	snapshots, err := snapshotsocket.Listen(c.dir.join(snapshotSocket), server.Snapshot)
+	snapshots, err := snapshotsocket.Listen(c.dir.Join(snapshotSocket), server.Snapshot)
 	if err != nil {
 		return err
 	}
@@ -140,11 +141,11 @@ func takeSnapshot(ctx context.Context, o *options, w io.Writer) error {
 	if !errors.Is(err, snapshotsocket.ErrNotServed) {
 		return err
 	}
-	dir, err := openDataDir(o.dataDir)
+	dir, err := datadir.Open(o.dataDir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(embedded.SnapshotDir(ctx, dir.join("etcd"), w), dir.close())
+	return errors.Join(embedded.SnapshotDir(ctx, dir.Join("etcd"), w), dir.Close())
 }
 
 // dialSnapshot reads a snapshot from an external etcd.
