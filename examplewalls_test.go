@@ -22,6 +22,15 @@ var exampleWalls = []wall{
 		{"plane/credentials", "the administrator's name"},
 		{"github.com/go-logr/logr", logging},
 	}},
+	{packages: "examples/cluster/store", closed: true, may: []allowance{
+		{"examples/cluster/datadir", "the embedded etcd has its data there"},
+		{"plane/stack", "an etcd stops in its turn"},
+		{"storage", "it chooses one of its stores"},
+		{"apiserver", "its checks of readiness"},
+		{"go.etcd.io/etcd/client", "a snapshot is read from an external etcd"},
+		{"github.com/spf13", "the command line"},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "examples/cluster", closed: true, may: []allowance{
 		{"plane", "it is a control plane, with flags and machines"},
 		{"admission/unsupported", "what its nodes act on is not warned about"},

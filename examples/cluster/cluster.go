@@ -21,6 +21,7 @@ import (
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/examples/cluster/datadir"
 	"github.com/planekit/planekit/examples/cluster/machine"
+	"github.com/planekit/planekit/examples/cluster/store"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/controllerset"
 	"github.com/planekit/planekit/plane/credentials"
@@ -138,10 +139,11 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 	if err != nil {
 		return plane.Config{}, err
 	}
-	store, err := c.openStore(ctx)
+	opened, err := store.Open(ctx, store.Config{Options: o.store, Dir: c.dir, Stack: c.stack, Log: c.log})
 	if err != nil {
 		return plane.Config{}, err
 	}
+	c.checks = opened.Checks
 	c.metrics = metrics.New()
 	work, decisions := workmetrics.New(), schedulemetrics.New()
 	if err := cmp.Or(c.metrics.Register(work), c.metrics.Register(decisions)); err != nil {
@@ -152,7 +154,7 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 		c.log.Info("the host has no address that pods could reach: default/kubernetes has no endpoints")
 	}
 	config := plane.Config{
-		Store: store, Listener: listener, Credentials: keys, Authenticators: []authn.Authenticator{tokens},
+		Store: opened.Store, Listener: listener, Credentials: keys, Authenticators: []authn.Authenticator{tokens},
 		PodCIDR: c.podNetwork, Advertise: advertised, MayDialNode: mayBeNode(machine.HostAddress(c.podNetwork)),
 		Controllers: controllerset.Options{Metrics: work},
 		Scheduler:   func(s *schedule.Config) { s.Meters = decisions.Meters() },

@@ -23,6 +23,7 @@ import (
 	"syscall"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/examples/cluster/store"
 	"github.com/spf13/cobra"
 )
 
@@ -94,7 +95,7 @@ func command(stopNow <-chan struct{}) *cobra.Command {
 		},
 	}
 	o.add(c.Flags())
-	c.AddCommand(snapshotCommand())
+	c.AddCommand(store.SnapshotCommand(dataDir))
 	return c
 }
 

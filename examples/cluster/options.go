@@ -12,11 +12,15 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/planekit/planekit/examples/cluster/store"
 	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/kubelet/kubeletconfig"
 	"github.com/planekit/planekit/plane/kubeflags"
 	"github.com/planekit/planekit/schedule/policy"
 )
+
+// dataDir is the data directory unless a flag names another.
+const dataDir = ".planekit"
 
 // options are the command line.
 type options struct {
@@ -31,11 +35,7 @@ type options struct {
 	machineCIDR                 string
 	machineNetwork              netip.Prefix // parsed machineCIDR; not valid where it is auto
 	runtime, containerdSocket   string
-	storage                     string
-	etcdServers                 []string
-	etcdCA, etcdCert, etcdKey   string
-	etcdReserve                 int64  // MiB
-	encryption                  string // file of an EncryptionConfiguration
+	store                       *store.Options // the flags that say where objects are kept
 	offlineImages, imageCache   string
 	clusterCIDR                 string
 	kube                        *kubeflags.Options // the flags that kube-apiserver and kube-controller-manager have too
@@ -59,16 +59,13 @@ type options struct {
 func (o *options) add(flags *pflag.FlagSet) {
 	o.flags = flags
 	o.addRole(flags)
-	flags.StringVar(&o.dataDir, "data-dir", ".planekit", "directory for everything the cluster keeps")
+	flags.StringVar(&o.dataDir, "data-dir", dataDir, "directory for everything the cluster keeps")
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:6443", "address of the API server; port 0 picks a free one (default 0.0.0.0:6443 with --role server)")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "where the administrator's kubeconfig is written (default admin.kubeconfig in the data directory); with --role node, the file with the node's own credentials")
 	flags.IntVar(&o.nodes, "nodes", 1, "number of nodes")
 	flags.StringVar(&o.runtime, "runtime", "auto", "what runs containers: auto, containerd or fake (in this process)")
 	flags.StringVar(&o.containerdSocket, "containerd-socket", "", "use the containerd that listens here rather than one of our own; one node only")
-	flags.StringVar(&o.storage, "storage", "etcd", "where objects are kept: etcd (embedded, in the data directory) or memory")
-	o.addEtcd(flags)
-	flags.Int64Var(&o.etcdReserve, "etcd-reserve", 128, "MiB of disk that the embedded etcd keeps for when the disk is full, at least 32")
-	flags.StringVar(&o.encryption, "encryption-provider-config", "", "file with the keys that encrypt objects at rest, as kube-apiserver has it (aesgcm and identity)")
+	o.store = store.AddFlags(flags)
 	flags.StringVar(&o.clusterCIDR, "cluster-cidr", autoCIDR, "addresses of pods; each node gets a /24 of them; auto takes the first free /16 from 10.244.0.0 to 10.255.0.0, then from 10.200.0.0, and keeps to it")
 	flags.BoolVar(&o.machines, "machines", true, "with containerd and several nodes, run each node as a machine in namespaces of its own, rather than all in this process")
 	flags.StringVar(&o.machineCIDR, "machine-cidr", autoCIDR, "addresses of machines; auto takes the first free /24 from 10.199.0.0")
@@ -86,20 +83,6 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.IntVarP(&o.verbosity, "verbosity", "v", 0, "how much to log: nothing but what an operator acts on, more with -v, every step with -v=4")
 	flags.Lookup("verbosity").NoOptDefVal = "1"
 	o.kube = kubeflags.Add(flags)
-}
-
-// addEtcd adds the flags that say where an external etcd is.
-func (o *options) addEtcd(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&o.etcdServers, "etcd-servers", nil, "URLs of an external etcd; the embedded one is off then")
-	flags.StringVar(&o.etcdCA, "etcd-cafile", "", "certificate authority of the external etcd")
-	flags.StringVar(&o.etcdCert, "etcd-certfile", "", "client certificate for the external etcd")
-	flags.StringVar(&o.etcdKey, "etcd-keyfile", "", "key of the client certificate for the external etcd")
-}
-
-// addSnapshot adds the flags that say what a snapshot is of.
-func (o *options) addSnapshot(flags *pflag.FlagSet) {
-	flags.StringVar(&o.dataDir, "data-dir", ".planekit", "directory for everything the cluster keeps")
-	o.addEtcd(flags)
 }
 
 // complete checks the options and makes paths absolute.
@@ -123,7 +106,6 @@ func (o *options) complete() error {
 	}{
 		{"--runtime", o.runtime, []string{"auto", "containerd", "fake"}},
 		{"--overlay", o.overlay, []string{"vxlan", "host-gw", "udp"}},
-		{"--storage", o.storage, []string{"etcd", "memory"}},
 		{"--offline-images", o.offlineImages, []string{"auto", "on", "off"}},
 	}
 	for _, c := range choices {
@@ -145,16 +127,12 @@ func (o *options) complete() error {
 		return errors.New("--containerd-socket names one containerd, which serves one node: use --nodes 1")
 	case o.containerdSocket != "" && o.runtime == "fake":
 		return errors.New("--containerd-socket and --runtime fake exclude each other")
-	case len(o.etcdServers) > 0 && o.storage == "memory":
-		return errors.New("--etcd-servers and --storage memory exclude each other")
 	case o.manifestPath != "" && o.nodes == 0:
 		return errors.New("--pod-manifest-path needs a node")
 	case o.metricResolution < time.Second:
 		return fmt.Errorf("--metric-resolution must be at least 1s, not %v", o.metricResolution)
-	case (o.etcdCert == "") != (o.etcdKey == ""):
-		return errors.New("--etcd-certfile and --etcd-keyfile go together")
 	}
-	return errors.Join(o.kube.Check(), o.absolute())
+	return errors.Join(o.store.Check(), o.kube.Check(), o.absolute())
 }
 
 // autoBits is the prefix length of the ranges that auto chooses from.

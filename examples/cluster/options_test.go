@@ -26,7 +26,7 @@ func TestOptionsDefaults(t *testing.T) {
 	if want := filepath.Join("/var/lib/planekit", "admin.kubeconfig"); o.kubeconfig != want {
 		t.Errorf("kubeconfig %s, want %s", o.kubeconfig, want)
 	}
-	if o.listen != "127.0.0.1:6443" || o.nodes != 1 || o.runtime != "auto" || o.storage != "etcd" {
+	if o.listen != "127.0.0.1:6443" || o.nodes != 1 || o.runtime != "auto" || o.flags.Lookup("storage").Value.String() != "etcd" {
 		t.Errorf("unexpected defaults: %+v", o)
 	}
 }

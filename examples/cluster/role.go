@@ -98,7 +98,7 @@ func (o *options) checkRole() error {
 // several servers on one etcd one runs the controllers and one the scheduler.
 func (o *options) completeServer() error {
 	o.nodes = 0
-	if len(o.etcdServers) > 0 {
+	if o.store.External() {
 		if err := o.setDefault("leader-elect", "true"); err != nil {
 			return err
 		}

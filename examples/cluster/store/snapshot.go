@@ -1,4 +1,4 @@
-package main
+package store
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 	"text/tabwriter"
 
 	"github.com/planekit/planekit/examples/cluster/datadir"
-	"github.com/planekit/planekit/storage/etcdstore"
 	"github.com/planekit/planekit/storage/etcdstore/embedded"
 	"github.com/planekit/planekit/storage/etcdstore/embedded/snapshotsocket"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // snapshotSocket is the file in the data directory at which a running cluster serves snapshots of its
@@ -23,32 +23,36 @@ import (
 const snapshotSocket = "snapshot.sock"
 
 // serveSnapshots serves snapshots at the socket for as long as the cluster runs.
-func (c *cluster) serveSnapshots(server *embedded.Server) error {
-	snapshots, err := snapshotsocket.Listen(c.dir.Join(snapshotSocket), server.Snapshot)
+func (c Config) serveSnapshots(server *embedded.Server) error {
+	snapshots, err := snapshotsocket.Listen(c.Dir.Join(snapshotSocket), server.Snapshot)
 	if err != nil {
 		return err
 	}
-	snapshots.Failed = func(err error) { c.log.Error(err, "a snapshot failed") }
-	c.stack.Start("snapshots", snapshots.Run)
+	snapshots.Failed = func(err error) { c.Log.Error(err, "a snapshot failed") }
+	c.Stack.Start("snapshots", snapshots.Run)
 	return nil
 }
 
-// snapshotCommand is `cluster snapshot`.
-func snapshotCommand() *cobra.Command {
+// SnapshotCommand returns the command "snapshot" of a cluster, with save, restore and status. Its data directory is
+// dataDir by default.
+func SnapshotCommand(dataDir string) *cobra.Command {
 	c := &cobra.Command{Use: "snapshot", Short: "Save, restore and describe snapshots of the cluster's etcd"}
-	var o options
+	addDir := func(flags *pflag.FlagSet, dir *string) {
+		flags.StringVar(dir, "data-dir", dataDir, "directory for everything the cluster keeps")
+	}
+	var from source
 	save := &cobra.Command{
 		Use: "save FILE", Short: "Write a snapshot of a cluster that runs, or is stopped, to a file", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			ctx := c.Context()
-			if err := saveSnapshot(ctx, &o, args[0]); err != nil {
+			if err := from.save(c.Context(), args[0]); err != nil {
 				return fmt.Errorf("snapshot save: %w", err)
 			}
 			fmt.Fprintf(c.OutOrStdout(), "Snapshot saved at %s\n", args[0])
 			return nil
 		},
 	}
-	o.addSnapshot(save.Flags())
+	addDir(save.Flags(), &from.dir)
+	from.external.addFlags(save.Flags())
 	var dir string
 	restore := &cobra.Command{
 		Use: "restore FILE", Short: "Make the etcd of a new data directory from a snapshot", Args: cobra.ExactArgs(1),
@@ -62,7 +66,7 @@ func snapshotCommand() *cobra.Command {
 			return nil
 		},
 	}
-	restore.Flags().StringVar(&dir, "data-dir", ".planekit", "directory for everything the cluster keeps")
+	addDir(restore.Flags(), &dir)
 	var form string
 	status := &cobra.Command{
 		Use: "status FILE", Short: "Verify a snapshot and describe it", Args: cobra.ExactArgs(1),
@@ -110,14 +114,20 @@ func humanSize(n int64) string {
 	return fmt.Sprintf("%.1f %s", size, name)
 }
 
-// saveSnapshot writes a snapshot to a file that is whole or does not exist.
-func saveSnapshot(ctx context.Context, o *options, file string) error {
+// source is what a snapshot is of: an external etcd, or else that of a data directory.
+type source struct {
+	dir      string
+	external external
+}
+
+// save writes a snapshot to a file that is whole or does not exist.
+func (s *source) save(ctx context.Context, file string) error {
 	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name()) // there is none once it was renamed
-	err = takeSnapshot(ctx, o, f)
+	err = s.take(ctx, f)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
@@ -128,33 +138,29 @@ func saveSnapshot(ctx context.Context, o *options, file string) error {
 	return os.Rename(f.Name(), file)
 }
 
-// takeSnapshot asks the owner of the data: an external etcd, the cluster that runs on the
+// take asks the owner of the data: an external etcd, the cluster that runs on the
 // data directory, or, where none does, an etcd that is started for it.
-func takeSnapshot(ctx context.Context, o *options, w io.Writer) error {
-	if len(o.etcdServers) > 0 {
-		return o.dialSnapshot(ctx, w)
+func (s *source) take(ctx context.Context, w io.Writer) error {
+	if len(s.external.servers) > 0 {
+		return s.external.snapshot(ctx, w)
 	}
-	if _, err := os.Stat(filepath.Join(o.dataDir, "etcd")); err != nil {
+	if _, err := os.Stat(filepath.Join(s.dir, "etcd")); err != nil {
 		return err
 	}
-	err := snapshotsocket.Read(ctx, filepath.Join(o.dataDir, snapshotSocket), w)
+	err := snapshotsocket.Read(ctx, filepath.Join(s.dir, snapshotSocket), w)
 	if !errors.Is(err, snapshotsocket.ErrNotServed) {
 		return err
 	}
-	dir, err := datadir.Open(o.dataDir)
+	dir, err := datadir.Open(s.dir)
 	if err != nil {
 		return err
 	}
 	return errors.Join(embedded.SnapshotDir(ctx, dir.Join("etcd"), w), dir.Close())
 }
 
-// dialSnapshot reads a snapshot from an external etcd.
-func (o *options) dialSnapshot(ctx context.Context, w io.Writer) error {
-	config, err := o.etcdTLS()
-	if err != nil {
-		return err
-	}
-	client, err := etcdstore.Dial(ctx, etcdstore.DialConfig{Endpoints: o.etcdServers, TLS: config})
+// snapshot reads a snapshot of the etcd.
+func (e *external) snapshot(ctx context.Context, w io.Writer) error {
+	client, err := e.dial(ctx)
 	if err != nil {
 		return err
 	}
