@@ -56,6 +56,9 @@ type cluster struct {
 	// valid without machines.
 	machineNetwork netip.Prefix
 	gateway        netip.Addr
+	// startMachines starts the nodes as machines, which pull from mirror unless it is empty; nil where the nodes are in
+	// this process.
+	startMachines func(ctx context.Context, p *plane.Plane, s *stack.Stack, mirror string) error
 	// invitation is the command that adds a node; empty where none can join.
 	invitation string
 	checks     []apiserver.Check // of the API server's readiness
@@ -159,7 +162,7 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 		Controllers: controllerset.Options{Metrics: work},
 		Scheduler:   func(s *schedule.Config) { s.Meters = decisions.Meters() },
 		Configure:   c.observe, SchedulerFile: o.scheduler,
-		Parts:   []plane.Part{c.writeKubeconfig, c.publishNetwork, c.startMetricsServer, c.startAllNodes, c.invite, c.watchShutdown, startScavenger},
+		Parts:   []plane.Part{c.writeKubeconfig, c.publishNetwork, c.startMetricsServer, c.startNodes, c.invite, c.watchShutdown, startScavenger},
 		StopNow: o.stopNow,
 		Log:     c.log,
 	}
@@ -198,14 +201,6 @@ func (c *cluster) startMetricsServer(ctx context.Context, p *plane.Plane, s *sta
 		return nil
 	}
 	return metricsserver.Part(metricsserver.Config{Resolution: c.options.metricResolution, Log: c.log.WithName("metrics-server")})(ctx, p, s)
-}
-
-// startAllNodes starts the nodes, in this process or as machines. It is a [plane.Part].
-func (c *cluster) startAllNodes(ctx context.Context, p *plane.Plane, s *stack.Stack) error {
-	if c.gateway.IsValid() {
-		return c.startMachines(ctx, p, s)
-	}
-	return c.startNodes(ctx, p, s)
 }
 
 // invites reports whether nodes in other processes can join.

@@ -8,9 +8,7 @@ import (
 	"net"
 
 	"github.com/planekit/planekit/client"
-	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/nodes"
-	"github.com/planekit/planekit/plane/stack"
 )
 
 // newContainerdRuntime is not reached: containerd.Available says no first.
@@ -21,11 +19,6 @@ func (c *cluster) newContainerdRuntime(place, map[string]string) (nodes.Runtime,
 // joinMachines returns the listener: there are no machines.
 func (c *cluster) joinMachines(_ context.Context, listener net.Listener) (net.Listener, error) {
 	return listener, nil
-}
-
-// startMachines is not reached.
-func (c *cluster) startMachines(context.Context, *plane.Plane, *stack.Stack) error {
-	return errors.New("machines need Linux")
 }
 
 // startOverlay starts none: nothing real has a network here.

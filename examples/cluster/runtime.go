@@ -80,7 +80,8 @@ func (c *cluster) node(at place, mirrors map[string]string) (nodes.Config, error
 	}, err
 }
 
-// startNodes starts all nodes and waits until each is ready for pods.
+// startNodes starts all nodes, in this process or as machines, and waits until each is ready for pods. It is a
+// [plane.Part].
 func (c *cluster) startNodes(ctx context.Context, p *plane.Plane, s *stack.Stack) error {
 	var mirrors map[string]string
 	if c.runtime == "containerd" {
@@ -93,6 +94,9 @@ func (c *cluster) startNodes(ctx context.Context, p *plane.Plane, s *stack.Stack
 		if err := nodes.DeleteMoved(ctx, p, c.podNetwork); err != nil {
 			return err
 		}
+	}
+	if c.startMachines != nil {
+		return c.startMachines(ctx, p, s, mirrors["docker.io"])
 	}
 	var all []nodes.Config
 	for index := range c.options.nodes {

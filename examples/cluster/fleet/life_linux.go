@@ -1,4 +1,4 @@
-package main
+package fleet
 
 import (
 	"context"
@@ -11,28 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
-
-	"github.com/planekit/planekit/examples/cluster/guest"
 	"github.com/planekit/planekit/examples/cluster/machine"
 )
-
-// fleet runs the machines of a cluster.
-type fleet struct {
-	all     []*fleetMachine
-	restart bool // those that have ended
-	now     <-chan struct{}
-	log     logr.Logger
-
-	mu   sync.Mutex
-	wake chan struct{} // guarded by mu; closed when machines that are off are to be started
-}
-
-// fleetMachine is a machine and the place of its node.
-type fleetMachine struct {
-	*guest.Machine
-	at place
-}
 
 // Delays before a machine that has ended is started again. One that was on for longer than restartReset starts over
 // with the first.
@@ -45,7 +25,7 @@ const (
 )
 
 // run runs all machines until ctx is done, and then stops them at once. A hangup starts those that are off.
-func (f *fleet) run(ctx context.Context) error {
+func (f *Fleet) run(ctx context.Context) error {
 	wake := make(chan os.Signal, 1)
 	signal.Notify(wake, syscall.SIGHUP)
 	defer signal.Stop(wake)
@@ -69,7 +49,7 @@ func (f *fleet) run(ctx context.Context) error {
 }
 
 // runOne keeps a machine on until ctx is done.
-func (f *fleet) runOne(ctx context.Context, m *fleetMachine) error {
+func (f *Fleet) runOne(ctx context.Context, m *nodeMachine) error {
 	// What is left of an earlier run has no owner: its processes ended with the process that started them.
 	if err := m.clean(); err != nil {
 		return err
@@ -84,7 +64,7 @@ func (f *fleet) runOne(ctx context.Context, m *fleetMachine) error {
 			return errors.Join(f.stop(m), m.clean())
 		case <-m.Ended():
 		}
-		f.log.Error(fmt.Errorf("it ended: %w; its log ends with: %s", m.Failure(), lastLine(m.Log())), "a machine is off", "node", m.at.name, "log", m.Log(), "restart", f.restart)
+		f.config.Log.Error(fmt.Errorf("it ended: %w; its log ends with: %s", m.Failure(), lastLine(m.Log())), "a machine is off", "node", m.node.Name, "log", m.Log(), "restart", f.config.Restart)
 		if err := m.clean(); err != nil {
 			return err
 		}
@@ -92,7 +72,7 @@ func (f *fleet) runOne(ctx context.Context, m *fleetMachine) error {
 			delay = restartFirst
 		}
 		var after <-chan time.Time
-		if f.restart {
+		if f.config.Restart {
 			after = time.After(delay)
 		}
 		select {
@@ -105,7 +85,7 @@ func (f *fleet) runOne(ctx context.Context, m *fleetMachine) error {
 }
 
 // wakeUp starts the machines that are off.
-func (f *fleet) wakeUp() {
+func (f *Fleet) wakeUp() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.wake != nil {
@@ -115,7 +95,7 @@ func (f *fleet) wakeUp() {
 }
 
 // woken returns a channel that the next wakeUp closes.
-func (f *fleet) woken() <-chan struct{} {
+func (f *Fleet) woken() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.wake == nil {
@@ -125,12 +105,12 @@ func (f *fleet) woken() <-chan struct{} {
 }
 
 // stop stops a machine, and kills it once nothing is to get a grace any more.
-func (f *fleet) stop(m *fleetMachine) error {
+func (f *Fleet) stop(m *nodeMachine) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
 		select {
-		case <-f.now:
+		case <-f.config.StopNow:
 			cancel()
 		case <-ctx.Done():
 		}
@@ -139,20 +119,20 @@ func (f *fleet) stop(m *fleetMachine) error {
 }
 
 // clean removes what a machine that is off has left in the kernel.
-func (m *fleetMachine) clean() error {
+func (m *nodeMachine) clean() error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
-	return machine.RemoveCgroups(ctx, m.at.cgroup)
+	return machine.RemoveCgroups(ctx, m.node.Cgroup)
 }
 
 // waitingFor names the machines that are on.
-func (f *fleet) waitingFor() string {
+func (f *Fleet) waitingFor() string {
 	var names []string
 	for _, m := range f.all {
 		select {
 		case <-m.Ended():
 		default:
-			names = append(names, m.at.name)
+			names = append(names, m.node.Name)
 		}
 	}
 	return strings.Join(names, ", ")
