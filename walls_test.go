@@ -384,6 +384,18 @@ var otherWalls = []wall{
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},
 	}},
+	{packages: "plane/podnetwork", closed: true, may: []allowance{
+		{"plane/caches", "overlays and proxies read them"},
+		{"plane/overlays", "nodes are members of an overlay"},
+		{"plane/stack", "overlays and proxies stop in their turn"},
+		{"cni/overlay", "it carries packets to other nodes"},
+		{"service/proxy", "it makes the addresses of services lead to pods"},
+		{"authn/user", sharedNoun},
+		{"client", "the network is published and read by clients"},
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "plane/standalone", closed: true, may: []allowance{
 		{"plane/stack", "the parts stop in reverse order"},
 		{"kubelet", "a node is a kubelet"},

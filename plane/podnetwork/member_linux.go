@@ -1,0 +1,112 @@
+package podnetwork
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/go-logr/logr"
+
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/cni/overlay"
+	"github.com/planekit/planekit/plane/caches"
+	"github.com/planekit/planekit/plane/overlays"
+	"github.com/planekit/planekit/plane/stack"
+	"github.com/planekit/planekit/service/proxy"
+)
+
+// Config configures a node in the network. All fields but Log must be set.
+type Config struct {
+	// Node is the name of the node, whose range of pod addresses is the podCIDR of its Node object.
+	Node string
+	// Client acts as the user of the node.
+	Client *client.Client
+	// Network is the network that the control plane has published.
+	Network Network
+	// Log is silent when zero.
+	Log logr.Logger
+}
+
+// Member is a node in the network.
+type Member struct {
+	config Config
+	nodes  *overlays.Nodes
+	// made has the overlay once the node has a range.
+	made chan *overlay.Overlay
+}
+
+// Start starts the overlay and the service proxy of a node on s, in the network namespace of this process. The overlay
+// waits until the Node object has a range.
+func Start(s *stack.Stack, c Config) (*Member, error) {
+	all, err := caches.Of(typed.Nodes(c.Client), c.Log.WithName("nodes"))
+	if err != nil {
+		return nil, err
+	}
+	members, err := overlays.New(overlays.Config{Node: c.Node, Nodes: all, Writer: typed.Nodes(c.Client), Log: c.Log.WithName("overlay")})
+	if err != nil {
+		return nil, err
+	}
+	log := c.Log.WithName("services")
+	var group caches.Group
+	services, err1 := caches.Add(&group, "services", typed.Services(c.Client), log)
+	slices, err2 := caches.Add(&group, "endpointslices", typed.EndpointSlices(c.Client), log)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	p, err := proxy.New(proxy.Config{
+		Node: c.Node, Services: services, EndpointSlices: slices, Nodes: all,
+		PodRanges: []netip.Prefix{c.Network.Pods}, ServiceRanges: c.Network.Services, Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	m := &Member{config: c, nodes: members, made: make(chan *overlay.Overlay, 1)} // one overlay
+	s.Start("informer of nodes", all.Run)
+	s.Start("overlay", m.run)
+	group.Start(s)
+	s.Start("services", func(ctx context.Context) error {
+		err := p.Run(ctx)
+		return errors.Join(err, p.Remove(context.WithoutCancel(ctx)))
+	})
+	return m, nil
+}
+
+// run runs the overlay until ctx is done, and removes it: no pods are left then.
+func (m *Member) run(ctx context.Context) error {
+	local, err := m.nodes.Local(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	var running *overlay.Overlay
+	if err == nil {
+		running, err = overlay.New(overlay.Config{
+			Backend: m.config.Network.Backend.Type, Local: local, Members: m.nodes, Publish: m.nodes.Publish,
+			Network: []netip.Prefix{m.config.Network.Pods}, Log: m.config.Log.WithName("overlay"),
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("overlay %s: %w", m.config.Network.Backend.Type, err)
+	}
+	m.made <- running
+	err = running.Run(ctx)
+	return errors.Join(err, running.Remove(context.WithoutCancel(ctx)))
+}
+
+// MTU waits until packets get to other nodes, and returns the MTU of the interfaces of pods, in bytes. Its only error
+// is that of ctx. It is safe for concurrent use.
+func (m *Member) MTU(ctx context.Context) (int, error) {
+	select {
+	case made := <-m.made:
+		m.made <- made // for the next caller
+		select {
+		case <-made.Ready():
+			return made.MTU(), nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
