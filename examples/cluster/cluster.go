@@ -27,6 +27,7 @@ import (
 	"github.com/planekit/planekit/plane/credentials"
 	"github.com/planekit/planekit/plane/join"
 	"github.com/planekit/planekit/plane/metricsserver"
+	"github.com/planekit/planekit/plane/podnetwork"
 	"github.com/planekit/planekit/plane/scavenge"
 	"github.com/planekit/planekit/plane/stack"
 	workmetrics "github.com/planekit/planekit/reconcile/metrics"
@@ -56,6 +57,8 @@ type cluster struct {
 	// valid without machines.
 	machineNetwork netip.Prefix
 	gateway        netip.Addr
+	// mtu returns the MTU of pods' interfaces once packets get to nodes in other processes; nil where there are none.
+	mtu func(context.Context) (int, error)
 	// startMachines starts the nodes as machines, which pull from mirror unless it is empty; nil where the nodes are in
 	// this process.
 	startMachines func(ctx context.Context, p *plane.Plane, s *stack.Stack, mirror string) error
@@ -201,6 +204,16 @@ func (c *cluster) startMetricsServer(ctx context.Context, p *plane.Plane, s *sta
 		return nil
 	}
 	return metricsserver.Part(metricsserver.Config{Resolution: c.options.metricResolution, Log: c.log.WithName("metrics-server")})(ctx, p, s)
+}
+
+// publishNetwork writes the network for nodes in other processes, if there can be some. It is a [plane.Part].
+func (c *cluster) publishNetwork(ctx context.Context, p *plane.Plane, _ *stack.Stack) error {
+	if c.options.role != roleServer && !c.gateway.IsValid() {
+		return nil
+	}
+	return podnetwork.Publish(ctx, p.Client(), podnetwork.Network{
+		Pods: c.podNetwork, Backend: podnetwork.Backend{Type: c.options.overlay}, Services: c.options.kube.ServiceCIDRs(),
+	})
 }
 
 // invites reports whether nodes in other processes can join.

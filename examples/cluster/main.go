@@ -28,10 +28,7 @@ import (
 )
 
 func main() {
-	if code, ok := asPlugin(); ok {
-		os.Exit(code)
-	}
-	if code, ok := asInit(); ok {
+	if code, ok := asOther(); ok {
 		os.Exit(code)
 	}
 	signals := make(chan os.Signal, 1)

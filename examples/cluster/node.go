@@ -19,6 +19,7 @@ import (
 	"github.com/planekit/planekit/kubelet/server/tlsfiles"
 	"github.com/planekit/planekit/plane/join"
 	"github.com/planekit/planekit/plane/nodes"
+	"github.com/planekit/planekit/plane/podnetwork"
 	"github.com/planekit/planekit/plane/stack"
 )
 
@@ -60,11 +61,14 @@ func (c *cluster) startNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	network, err := c.readNetwork(ctx, remote.Client)
+	network, err := podnetwork.Read(ctx, remote.Client, c.log)
 	if err != nil {
 		return err
 	}
-	c.podNetwork = network.Network
+	c.podNetwork = network.Pods
+	if err := c.joinNetwork(remote.Client, network); err != nil {
+		return err
+	}
 	var mirrors map[string]string
 	if c.runtime == "containerd" {
 		if mirrors, err = c.mirrors(ctx, c.stack); err != nil {
@@ -79,9 +83,6 @@ func (c *cluster) startNode(ctx context.Context) error {
 	}
 	config.Port, config.ManifestPath, config.StaticPods = j.port, c.options.manifestPath, c.options.configureStatic
 	config.Address = address.String()
-	if err := c.startOverlay(remote.Client, network, config); err != nil {
-		return err
-	}
 	if err := nodes.StartRemote(ctx, c.stack, remote, config); err != nil {
 		return err
 	}

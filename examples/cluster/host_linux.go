@@ -10,18 +10,52 @@ import (
 	"strconv"
 
 	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/examples/cluster/fleet"
 	"github.com/planekit/planekit/examples/cluster/guest"
+	"github.com/planekit/planekit/examples/cluster/noderuntime"
 	"github.com/planekit/planekit/plane"
+	"github.com/planekit/planekit/plane/nodes"
+	"github.com/planekit/planekit/plane/podnetwork"
 	"github.com/planekit/planekit/plane/stack"
 )
 
-// asInit runs this program as the first process of a machine, where it was called as that.
-func asInit() (code int, ok bool) {
-	if !guest.IsInit() {
-		return 0, false
+// asOther runs this program as a network plugin or as the first process of a machine, where it was called as that.
+func asOther() (code int, ok bool) {
+	if guest.IsInit() {
+		return guest.Init(), true
 	}
-	return guest.Init(), true
+	return noderuntime.AsPlugin()
+}
+
+// newContainerdRuntime returns the containerd of one node, not started.
+func (c *cluster) newContainerdRuntime(at place, mirrors map[string]string) (nodes.Runtime, error) {
+	// The network plugins are the small program beside this one, or this one, which is all of them too but takes
+	// longer to start.
+	plugin := beside("planekit-cni")
+	if plugin == "planekit-cni" {
+		var err error
+		if plugin, err = os.Executable(); err != nil {
+			return nil, err
+		}
+	}
+	return noderuntime.New(noderuntime.Config{
+		Socket: c.options.containerdSocket, Dir: at.dir, Name: "planekit-" + c.dir.ID(), Bridge: at.bridge, Pods: c.podNetwork,
+		Cgroup: at.cgroup, Mirrors: mirrors, Plugin: plugin, MTU: c.mtu, StopNow: c.options.stopNow, Log: c.log.WithValues("node", at.name),
+	})
+}
+
+// joinNetwork carries packets between the pods of this process's node and those of other nodes, if its containers are
+// real.
+func (c *cluster) joinNetwork(api *client.Client, network podnetwork.Network) error {
+	if c.runtime == "fake" {
+		return nil
+	}
+	member, err := podnetwork.Start(c.stack, podnetwork.Config{Node: c.options.joining.name, Client: api, Network: network, Log: c.log})
+	if err == nil {
+		c.mtu = member.MTU
+	}
+	return err
 }
 
 // joinMachines makes the network of machines, if nodes are to be machines of their own, and returns a listener that

@@ -9,6 +9,7 @@ import (
 
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/plane/nodes"
+	"github.com/planekit/planekit/plane/podnetwork"
 )
 
 // newContainerdRuntime is not reached: containerd.Available says no first.
@@ -21,9 +22,7 @@ func (c *cluster) joinMachines(_ context.Context, listener net.Listener) (net.Li
 	return listener, nil
 }
 
-// startOverlay starts none: nothing real has a network here.
-func (c *cluster) startOverlay(*client.Client, netConf, nodes.Config) error { return nil }
+// joinNetwork does nothing: nothing real has a network here.
+func (c *cluster) joinNetwork(*client.Client, podnetwork.Network) error { return nil }
 
-func asInit() (code int, ok bool) { return 0, false }
-
-func asPlugin() (code int, ok bool) { return 0, false }
+func asOther() (code int, ok bool) { return 0, false }
