@@ -234,7 +234,7 @@ func addSymbols(out map[string]bool, declaration ast.Decl) {
 func TestFlags(t *testing.T) {
 	known := map[string]bool{"help": true}
 	word := regexp.MustCompile(`"([a-z][a-z0-9-]+)"`)
-	for _, pattern := range []string{"examples/*/*.go", "bench/*/*.go", "plane/kubeflags/*.go"} {
+	for _, pattern := range []string{"examples/*/*.go", "examples/cluster/*/*.go", "bench/*/*.go", "plane/kubeflags/*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
