@@ -62,8 +62,8 @@ type cluster struct {
 	// startMachines starts the nodes as machines, which pull from mirror unless it is empty; nil where the nodes are in
 	// this process.
 	startMachines func(ctx context.Context, p *plane.Plane, s *stack.Stack, mirror string) error
-	// invitation is the command that adds a node; empty where none can join.
-	invitation string
+	// invitation is for nodes in other processes; nil where none can join.
+	invitation *join.Invitation
 	checks     []apiserver.Check // of the API server's readiness
 	ends       ends              // what ends pods before this machine shuts down
 	metrics    *metrics.Metrics
@@ -165,7 +165,7 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 		Controllers: controllerset.Options{Metrics: work},
 		Scheduler:   func(s *schedule.Config) { s.Meters = decisions.Meters() },
 		Configure:   c.observe, SchedulerFile: o.scheduler,
-		Parts:   []plane.Part{c.writeKubeconfig, c.publishNetwork, c.startMetricsServer, c.startNodes, c.invite, c.watchShutdown, startScavenger},
+		Parts:   []plane.Part{c.writeKubeconfig, c.publishNetwork, c.startMetricsServer, c.invite, c.startNodes, c.watchShutdown, startScavenger},
 		StopNow: o.stopNow,
 		Log:     c.log,
 	}
@@ -173,6 +173,9 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 	if c.gateway.IsValid() {
 		if err := o.setDefault("enable-bootstrap-token-auth", "true"); err != nil {
 			return config, err
+		}
+		if !c.invites() {
+			return config, errors.New("--enable-bootstrap-token-auth=false with machines: their nodes join by a token; --machines=false runs the nodes on this one")
 		}
 	}
 	return config, o.kube.Apply(&config, c.stack)
@@ -238,7 +241,7 @@ func (c *cluster) invite(ctx context.Context, p *plane.Plane, _ *stack.Stack) er
 	if err != nil {
 		return err
 	}
-	c.invitation = strings.Join(append([]string{beside("cluster"), "--role", roleNode}, invitation.Args()...), " ")
+	c.invitation = invitation
 	return nil
 }
 
@@ -254,8 +257,9 @@ func (c *cluster) announce(stdout io.Writer, url string, took time.Duration) {
 		fmt.Fprintln(stdout, c.notice)
 		fmt.Fprintln(stdout)
 	}
-	if c.invitation != "" {
-		fmt.Fprintf(stdout, "Within 24 hours, this adds a node on another machine, or on this one with a --data-dir of its own:\n\n  %s\n\n", c.invitation)
+	if c.invitation != nil {
+		fmt.Fprintf(stdout, "Within 24 hours, this adds a node on another machine, or on this one with a --data-dir of its own:\n\n  %s --role %s %s\n\n",
+			beside("cluster"), roleNode, strings.Join(c.invitation.Args(), " "))
 	}
 	fmt.Fprintf(stdout, "  export KUBECONFIG=%s\n", c.options.kubeconfig)
 	fmt.Fprintf(stdout, "  %s run nginx --image=nginx --replicas=3\n", beside("planectl"))

@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
-	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/examples/cluster/fleet"
 	"github.com/planekit/planekit/examples/cluster/guest"
@@ -85,7 +85,7 @@ func (c *cluster) joinMachines(ctx context.Context, listener net.Listener) (net.
 		var nodes []fleet.Node
 		for index := range o.nodes {
 			at := c.placeOf(index)
-			program, err := c.machineProgram(p, at, f.Address(index), index == 0, mirror)
+			program, err := c.machineProgram(at, f.Address(index), index == 0, mirror)
 			if err != nil {
 				return err
 			}
@@ -96,33 +96,24 @@ func (c *cluster) joinMachines(ctx context.Context, listener net.Listener) (net.
 	return listener, nil
 }
 
-// machineProgram returns the command line of the program that runs a node, and writes the node's credentials.
-func (c *cluster) machineProgram(p *plane.Plane, at place, address netip.Addr, first bool, mirror string) ([]string, error) {
+// machineProgram returns the command line of the program that runs a node, which joins by the cluster's token.
+func (c *cluster) machineProgram(at place, address netip.Addr, first bool, mirror string) ([]string, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
-	}
-	authority := p.Credentials.Authority
-	own, err := authority.Client("node-"+at.name, user.NodePrefix+at.name, user.Nodes)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := authority.Kubelet(at.name, address.String()); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(at.dir, 0o700); err != nil {
 		return nil, err
 	}
-	server := "https://" + netip.AddrPortFrom(c.gateway, c.address.(*net.TCPAddr).AddrPort().Port()).String()
-	config := filepath.Join(at.dir, "kubelet.kubeconfig")
-	if err := p.Credentials.KubeconfigOf(server, own).Write(config); err != nil {
+	token := filepath.Join(at.dir, "token")
+	if err := os.WriteFile(token, []byte(c.invitation.Token+"\n"), 0o600); err != nil {
 		return nil, err
 	}
 	o := &c.options
 	program := []string{
 		self, "--role", roleNode, "--runtime", "containerd", "--data-dir", at.dir, "--node-name", at.name, "--node-ip", address.String(),
-		"--cgroup-root", at.cgroup, "--kubeconfig", config,
-		"--tls-cert-file", c.dir.Join("pki", "kubelet-"+at.name+".crt"), "--tls-private-key-file", c.dir.Join("pki", "kubelet-"+at.name+".key"),
+		"--cgroup-root", at.cgroup, "--join", "https://" + netip.AddrPortFrom(c.gateway, c.address.(*net.TCPAddr).AddrPort().Port()).String(),
+		"--token-file", token, "--discovery-token-ca-cert-hash", strings.Join(c.invitation.CAHashes, ","),
 		"--eviction-hard", o.evictionHard, "--verbosity=" + strconv.Itoa(o.verbosity),
 	}
 	if mirror != "" {

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -141,6 +143,13 @@ const joinRetry = time.Second
 // join gets the node's certificates, and renews them as long as the node runs.
 func (c *cluster) join(ctx context.Context, address netip.Addr) (*join.Joiner, error) {
 	o := c.options.joining
+	if o.tokenFile != "" {
+		text, err := os.ReadFile(o.tokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("--token-file: %w", err)
+		}
+		o.token = strings.TrimSpace(string(text))
+	}
 	joiner, err := join.New(join.Config{
 		Server: o.server, Token: o.token, CAHashes: o.caHashes, Node: o.name, Dir: c.dir.Join("credentials"),
 		Addresses: func() ([]netip.Addr, []string) { return []netip.Addr{address}, []string{o.name} },

@@ -28,8 +28,10 @@ type joining struct {
 	// mirror is the URL of a registry to pull from instead of the public ones; empty means none.
 	mirror string
 	// server is the URL of the server to join by token and caHashes; empty means that a kubeconfig says all.
-	server, token string
-	caHashes      []string
+	server    string
+	token     string
+	tokenFile string // has the token, where it is not in token
+	caHashes  []string
 	// certFile and keyFile have the serving certificate of the kubelet's server.
 	certFile, keyFile string
 
@@ -46,6 +48,7 @@ func (o *options) addRole(flags *pflag.FlagSet) {
 	flags.StringVar(&o.joining.mirror, "registry-mirror", "", "with --role node: URL of a registry to pull from instead of docker.io and registry.k8s.io")
 	flags.StringVar(&o.joining.server, "join", "", "with --role node: URL of the server to join, instead of --kubeconfig")
 	flags.StringVar(&o.joining.token, "token", "", "with --join: bootstrap token; not needed once the node has joined")
+	flags.StringVar(&o.joining.tokenFile, "token-file", "", "with --join: file with the bootstrap token, which --token shows to all users of the host")
 	flags.StringSliceVar(&o.joining.caHashes, "discovery-token-ca-cert-hash", nil, "with --join: hash of the public key of the cluster's authority, such as sha256:...; may be repeated")
 	flags.StringVar(&o.joining.certFile, "tls-cert-file", "", "with --role node and --kubeconfig: serving certificate of the kubelet's server")
 	flags.StringVar(&o.joining.keyFile, "tls-private-key-file", "", "with --role node and --kubeconfig: key of the serving certificate")
@@ -56,7 +59,7 @@ func (o *options) addRole(flags *pflag.FlagSet) {
 var (
 	flagsOfNodes = []string{"nodes", "machines", "machine-cidr", "restart-machines", "runtime", "containerd-socket", "offline-images", "image-cache", "kubelet-config", "eviction-hard", "pod-manifest-path"}
 	flagsOfAll   = []string{"nodes", "machines", "machine-cidr", "restart-machines"} // of flagsOfNodes
-	flagsOfNode  = []string{"node-name", "node-ip", "kubelet-port", "cgroup-root", "registry-mirror", "tls-cert-file", "tls-private-key-file", "join", "token", "discovery-token-ca-cert-hash"}
+	flagsOfNode  = []string{"node-name", "node-ip", "kubelet-port", "cgroup-root", "registry-mirror", "tls-cert-file", "tls-private-key-file", "join", "token", "token-file", "discovery-token-ca-cert-hash"}
 	sharedFlags  = []string{"role", "data-dir", "kubeconfig", "verbosity", "help"}
 )
 
@@ -134,8 +137,10 @@ func (o *options) completeNode() (err error) {
 		return errors.New("--role node needs --join, or --kubeconfig, the file with the node's credentials")
 	case j.server != "" && (o.kubeconfig != "" || j.certFile != "" || j.keyFile != ""):
 		return errors.New("--join excludes --kubeconfig, --tls-cert-file and --tls-private-key-file: the node gets its own")
-	case j.server == "" && (j.token != "" || len(j.caHashes) > 0):
-		return errors.New("--token and --discovery-token-ca-cert-hash need --join")
+	case j.server == "" && (j.token != "" || j.tokenFile != "" || len(j.caHashes) > 0):
+		return errors.New("--token, --token-file and --discovery-token-ca-cert-hash need --join")
+	case j.token != "" && j.tokenFile != "":
+		return errors.New("--token and --token-file exclude each other")
 	case j.server == "" && !files:
 		return errors.New("--kubeconfig with --role node needs --tls-cert-file and --tls-private-key-file")
 	case j.port < 0 || j.port > 65535:

@@ -107,6 +107,7 @@ func TestUnusedFlags(t *testing.T) {
 		{"--role node --kubeconfig f", "needs --tls-cert-file and --tls-private-key-file"},
 		{"--role node --kubeconfig f --tls-cert-file c --tls-private-key-file k --kubelet-port 70000", "--kubelet-port must be between"},
 		{"--role node --kubeconfig f --join https://s", "--join excludes --kubeconfig"},
+		{"--role node --join https://s --token t --token-file f", "--token and --token-file exclude each other"},
 		{"--role node --token t --kubeconfig f", "need --join"},
 		{"--role server --token t", "--role server does not use --token"},
 		{"--role node --kubeconfig f --node-ip ten", "--node-ip"},
