@@ -2,8 +2,6 @@ package schedule
 
 import (
 	"math"
-	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -19,87 +17,33 @@ type Measurer interface {
 	MeasureShortage(*PodInfo) func(*NodeInfo) Resources
 }
 
-// ladder holds the pods of a node by priority.
-type ladder struct {
-	// pods are all of them, the most important first.
-	pods []*PodInfo
-	// levels has one for each priority, the lowest first.
-	levels []level
-}
-
-// level sums up the pods of one priority on a node.
-type level struct {
-	priority int32
-	// sum holds the sums of what the pods request, and most the largest request of one pod.
-	sum, most Resources
-	// starts are the starts of the pods, the latest last.
-	starts []time.Time
-}
-
-// byPriority returns the ladder of a node. It is kept until a pod comes or goes.
-func (n *NodeInfo) byPriority() *ladder {
-	if n.ladder != nil {
-		return n.ladder
-	}
-	pods := make([]*PodInfo, 0, len(n.Pods))
-	for _, p := range n.Pods {
-		pods = append(pods, p)
-	}
-	slices.SortFunc(pods, compareImportance)
-	l := &ladder{pods: pods}
-	starts := make([]time.Time, len(pods))
-	for to := len(pods); to > 0; {
-		one := level{priority: priority(pods[to-1])}
-		from := to
-		for ; from > 0 && priority(pods[from-1]) == one.priority; from-- {
-			one.sum.add(pods[from-1].Requests, 1)
-			one.most.raise(pods[from-1].Requests)
-			starts[from-1] = started(pods[from-1])
-		}
-		one.starts = starts[from:to]
-		l.levels = append(l.levels, one)
-		to = from
-	}
-	n.ladder = l
-	return l
-}
-
-// below returns the pods of lower priorities, the most important first.
-func (l *ladder) below(priority int32) []*PodInfo {
-	count := 0
-	for i := range l.levels {
-		if l.levels[i].priority < priority {
-			count += len(l.levels[i].starts)
-		}
-	}
-	return l.pods[len(l.pods)-count:]
-}
-
 // bound returns a cost that no preemption on a node for a pod of a priority can be below, if what is short must
 // become free; ok is false if all pods of lower priorities together do not have as much.
 //
 // Of the levels from the lowest one up, the first that is enough together with those below has the most
 // important victim, or a higher one has. The victims on it, and all of them, are at least as many as the
 // largest requests there allow.
-func bound(levels []level, priority int32, short Resources) (c cost, ok bool) {
+func (l *ladder) bound(priority int32, short Resources) (c cost, ok bool) {
 	var below, most Resources
-	for i := range levels {
-		l := &levels[i]
-		if l.priority >= priority {
+	from := len(l.pods) // the first pod of the levels below
+	for i := range l.levels {
+		one := &l.levels[i]
+		if one.priority >= priority {
 			return c, false
 		}
-		most.raise(l.most)
-		if !enough(short, below, l.sum) {
-			below.add(l.sum, 1)
+		most.raise(one.most)
+		if !enough(short, below, one.sum) {
+			below.add(one.sum, 1)
+			from -= one.count
 			continue
 		}
-		here := max(1, atLeast(short, below, l.most))
+		here := max(1, atLeast(short, below, one.most))
 		all := max(here, atLeast(short, Resources{}, most))
 		return cost{
-			highest: l.priority,
-			sum:     int64(here)*weight(l.priority) + int64(all-here)*weight(levels[0].priority),
-			victims: all,
-			start:   l.starts[len(l.starts)-here],
+			highest: one.priority,
+			sum:     int64(here)*weight(one.priority) + int64(all-here)*weight(l.levels[0].priority),
+			victims: int32(all),
+			start:   l.starts[from-here],
 		}, true
 	}
 	return c, false

@@ -25,6 +25,7 @@ func TestPreemptBounds(t *testing.T) {
 		for _, p := range c.Pods {
 			s.SetPod(schedule.NewPodInfo(p))
 		}
+		var placed []string
 		for step := range 60 {
 			node := c.Nodes[r.IntN(len(c.Nodes))].Name
 			switch pod := c.Pod(); r.IntN(8) {
@@ -32,10 +33,18 @@ func TestPreemptBounds(t *testing.T) {
 				s.SetNode(c.Node(node))
 			case 1:
 				s.Nominate(schedule.NewPodInfo(pod), node)
+			case 2:
+				if len(placed) > 0 {
+					s.RemovePod(placed[r.IntN(len(placed))])
+				}
 			default:
 				pod.Spec.NodeName = node
 				pod.Status.StartTime = &metav1.Time{Time: time.Unix(r.Int64N(4), 0)}
+				placed = append(placed, pod.Namespace+"/"+pod.Name)
 				s.SetPod(schedule.NewPodInfo(pod))
+			}
+			if err := s.CheckLadders(); err != nil {
+				t.Fatalf("seed %d, step %d: %v", seed, step, err)
 			}
 			pod := schedule.NewPodInfo(sibling(c.Pod(), step))
 			_, unfit := s.Decide(pod)

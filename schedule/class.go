@@ -107,7 +107,7 @@ type class struct {
 	// refusals say why the nodes are refused; nil until that is asked for.
 	refusals *refusals
 	// plans say by row what a pod must preempt, given budgets; see planner.
-	plans   []plan
+	plans   *plans
 	budgets []*policyv1.PodDisruptionBudget
 }
 
@@ -217,7 +217,7 @@ func forClass(predicate Predicate, p *PodInfo) bool {
 func (c *class) update(n *NodeInfo) {
 	before := c.base[n.position]
 	if c.plans != nil {
-		c.plans[n.position].stage = unknown
+		c.plans.forget(n.position)
 	}
 	v, predicate := firstRefusal(c.checks, n)
 	if c.base[n.position] = refusedScore; v.OK() {

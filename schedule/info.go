@@ -107,7 +107,8 @@ type NodeInfo struct {
 	Images map[string]int64
 
 	position int // in State.order
-	ladder   *ladder
+	// ladder holds the pods by priority; nil if the node is a copy for a trial.
+	ladder *ladder
 }
 
 func (n *NodeInfo) set(node *corev1.Node) {
@@ -128,7 +129,9 @@ func (n *NodeInfo) set(node *corev1.Node) {
 
 func (n *NodeInfo) add(p *PodInfo) {
 	n.Pods[p.Key] = p
-	n.ladder = nil
+	if n.ladder != nil {
+		n.ladder.add(p)
+	}
 	n.Requested.add(p.Requests, 1)
 	n.NonZero.add(p.NonZero, 1)
 	n.Ports = append(n.Ports, p.Ports...)
@@ -136,7 +139,14 @@ func (n *NodeInfo) add(p *PodInfo) {
 
 func (n *NodeInfo) remove(p *PodInfo) {
 	delete(n.Pods, p.Key)
-	n.ladder = nil
+	if n.ladder != nil {
+		n.ladder.remove(p)
+	}
+	n.free(p)
+}
+
+// free returns what a pod takes of the node.
+func (n *NodeInfo) free(p *PodInfo) {
 	n.Requested.add(p.Requests, -1)
 	n.NonZero.add(p.NonZero, -1)
 	for _, h := range p.Ports {

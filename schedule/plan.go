@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"container/heap"
 	"slices"
-	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 )
@@ -14,32 +13,20 @@ type plan struct {
 	Preemption
 	cost
 	reasons []string
-	stage   stage
 }
-
-// stage says what is known of a plan.
-type stage uint8
-
-const (
-	unknown stage = iota
-	bounded       // the cost is at least what it says, and there may be no plan
-	useless       // there is no plan, but the reasons are not known
-	made
-)
 
 // cost orders plans.
 type cost struct {
-	violations int
-	highest    int32     // the priority of the most important victim
-	sum        int64     // of the weights of the priorities
-	victims    int       // how many
-	start      time.Time // the first start among the victims with the highest priority
+	violations, victims int32 // how many
+	highest             int32 // the priority of the most important victim
+	sum                 int64 // of the weights of the priorities
+	start               int64 // the first start among the victims with the highest priority; see started
 }
 
 // newPlan returns the plan of a preemption, which has victims.
 func newPlan(p Preemption) plan {
 	first := p.Victims[0] // they are in the order of their priorities and starts
-	one := plan{Preemption: p, cost: cost{violations: p.Violations, highest: priority(first), victims: len(p.Victims), start: started(first)}, stage: made}
+	one := plan{Preemption: p, cost: cost{violations: int32(p.Violations), highest: priority(first), victims: int32(len(p.Victims)), start: started(first)}}
 	for _, v := range p.Victims {
 		one.sum += weight(priority(v))
 	}
@@ -48,14 +35,55 @@ func newPlan(p Preemption) plan {
 
 // comparePlans orders plans: the better one is less.
 func comparePlans(a, b *plan) int {
+	return cmp.Or(a.cost.compare(&b.cost), cmp.Compare(a.Node, b.Node))
+}
+
+func (a *cost) compare(b *cost) int {
 	return cmp.Or(
 		cmp.Compare(a.violations, b.violations),
 		cmp.Compare(a.highest, b.highest),
 		cmp.Compare(a.sum, b.sum),
 		cmp.Compare(a.victims, b.victims),
-		b.start.Compare(a.start),
-		cmp.Compare(a.Node, b.Node),
+		cmp.Compare(b.start, a.start),
 	)
+}
+
+// plans holds what is known of the plan of each node, by row. The rows are small and without pointers, because a
+// decision looks at all of them.
+type plans struct {
+	rows []planRow
+	// made are the plans that were made.
+	made []*plan
+}
+
+// planRow says what is known of a plan, and its cost.
+type planRow struct {
+	cost
+	stage stage
+}
+
+// stage says what is known of a plan.
+type stage uint8
+
+const (
+	unknown stage = iota
+	bounded       // the cost is at least what the row says, and there may be no plan
+	useless       // there is no plan, but the reasons are not known
+	helpful       // the plan is made
+	refuted       // there is no plan, and the reasons are known
+)
+
+func newPlans(nodes int) *plans { return &plans{make([]planRow, nodes), make([]*plan, nodes)} }
+
+// forget forgets what is known of a row.
+func (p *plans) forget(row int) { p.rows[row], p.made[row] = planRow{}, nil }
+
+// set keeps the plan of a row.
+func (p *plans) set(row int, one plan) {
+	p.made[row] = &one
+	if p.rows[row] = (planRow{one.cost, helpful}); one.reasons != nil {
+		p.rows[row].stage = refuted
+	}
 }
 
 // planner makes the plans for a pod. Those of a class of pods are kept until the node changes.
@@ -65,25 +93,25 @@ type planner struct {
 	class    *class
 	budgets  []budget
 	measures []func(*NodeInfo) Resources
-	plans    []plan // by row
+	plans    *plans
 	// global says that what the pod needs may depend on pods on other nodes, or on more than pods. local are
 	// then the checks that need only the node.
 	global bool
 	local  []filter
 	trial  nodeTrial
-	// forget are the plans that hold only for this pod.
-	forget []*plan
+	// own are the rows of the plans that hold only for this pod.
+	own []int
 }
 
 func (s *State) newPlanner(p *PodInfo, budgets []*policyv1.PodDisruptionBudget) *planner {
 	c := s.class(p)
 	pl := &planner{State: s, pod: p, class: c, budgets: s.selectors.of(budgets), measures: s.measures(p)}
 	if len(s.compileOwn(p))+len(s.prepare(p)) > 0 {
-		pl.global, pl.local, pl.plans = true, s.compile(p), make([]plan, len(s.order))
+		pl.global, pl.local, pl.plans = true, s.compile(p), newPlans(len(s.order))
 		return pl
 	}
-	if len(c.plans) != len(s.order) || !slices.Equal(c.budgets, budgets) {
-		c.plans, c.budgets = make([]plan, len(s.order)), slices.Clone(budgets)
+	if c.plans == nil || !slices.Equal(c.budgets, budgets) {
+		c.plans, c.budgets = newPlans(len(s.order)), slices.Clone(budgets)
 	}
 	pl.plans, pl.trial.checks = c.plans, c.checks
 	return pl
@@ -91,107 +119,126 @@ func (s *State) newPlanner(p *PodInfo, budgets []*policyv1.PodDisruptionBudget) 
 
 // done ends the use of the plans by one decision.
 func (pl *planner) done() {
-	for _, one := range pl.forget {
-		one.stage = unknown
+	for _, row := range pl.own {
+		pl.plans.forget(row)
 	}
 }
 
 // cheapest returns the best plan, or nil if there is none. It makes only those that may be the best by their
 // bounds.
-func (pl *planner) cheapest(unfit *FitError) (best *plan) {
-	var queue planQueue
-	for row := range pl.plans {
-		if one := pl.bound(row); one.stage == made && one.reasons == nil && unfit.extenderKeeps(pl.order[row]) == "" {
-			best = better(best, one)
+func (pl *planner) cheapest(unfit *FitError) *plan {
+	best, lowest := -1, -1 // the rows of the best plan and of the lowest bound
+	for row := range pl.plans.rows {
+		switch pl.bound(row) {
+		case helpful:
+			best = pl.better(best, row, unfit)
+		case bounded:
+			lowest = pl.better(lowest, row, unfit)
 		}
 	}
-	for row := range pl.plans {
-		one := &pl.plans[row]
-		if one.stage == bounded && (best == nil || comparePlans(one, best) < 0) && unfit.extenderKeeps(pl.order[row]) == "" {
-			queue = append(queue, queuedPlan{one, row})
+	if lowest >= 0 && pl.less(lowest, best) {
+		best = pl.makeBetter(best, lowest)
+	}
+	// A bound is mostly what the plan costs, so that few others may be better.
+	queue := planQueue{planner: pl}
+	for row := range pl.plans.rows {
+		if pl.plans.rows[row].stage == bounded && pl.less(row, best) && unfit.extenderKeeps(pl.order[row]) == "" {
+			queue.rows = append(queue.rows, row)
 		}
 	}
 	heap.Init(&queue)
-	for len(queue) > 0 && (best == nil || comparePlans(queue[0].plan, best) < 0) {
-		if one := pl.make(heap.Pop(&queue).(queuedPlan).row); one.reasons == nil {
-			best = better(best, one)
-		}
+	for queue.Len() > 0 && pl.less(queue.rows[0], best) {
+		best = pl.makeBetter(best, heap.Pop(&queue).(int))
+	}
+	if best < 0 {
+		return nil
+	}
+	return pl.plans.made[best]
+}
+
+// better returns row if it is less than best and no extender keeps its node, and best otherwise.
+func (pl *planner) better(best, row int, unfit *FitError) int {
+	if pl.less(row, best) && unfit.extenderKeeps(pl.order[row]) == "" {
+		return row
 	}
 	return best
 }
 
-// better returns the better one of two plans, of which best may be nil.
-func better(best, one *plan) *plan {
-	if best == nil || comparePlans(one, best) < 0 {
-		return one
+// makeBetter makes the plan of row, and returns the row of the better one of it and the plan of best.
+func (pl *planner) makeBetter(best, row int) int {
+	if pl.make(row).reasons == nil && pl.less(row, best) {
+		return row
 	}
 	return best
 }
 
-// planQueue is a heap of plans, the one with the lowest bound first.
-type planQueue []queuedPlan
-
-type queuedPlan struct {
-	*plan
-	row int
+// less reports whether the cost of row a is less than that of row b. Any is less than that of no row, -1.
+func (pl *planner) less(a, b int) bool {
+	if b < 0 {
+		return true
+	}
+	c := pl.plans.rows[a].compare(&pl.plans.rows[b].cost)
+	return c < 0 || c == 0 && pl.order[a].Node.Name < pl.order[b].Node.Name
 }
 
-func (q planQueue) Len() int           { return len(q) }
-func (q planQueue) Less(i, j int) bool { return comparePlans(q[i].plan, q[j].plan) < 0 }
-func (q planQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *planQueue) Push(x any)        { *q = append(*q, x.(queuedPlan)) }
+// planQueue is a heap of rows, the one with the lowest bound first.
+type planQueue struct {
+	*planner
+	rows []int
+}
+
+func (q *planQueue) Len() int           { return len(q.rows) }
+func (q *planQueue) Less(i, j int) bool { return q.less(q.rows[i], q.rows[j]) }
+func (q *planQueue) Swap(i, j int)      { q.rows[i], q.rows[j] = q.rows[j], q.rows[i] }
+func (q *planQueue) Push(x any)         { q.rows = append(q.rows, x.(int)) }
 func (q *planQueue) Pop() any {
-	last := len(*q) - 1
-	x := (*q)[last]
-	*q = (*q)[:last]
-	return x
+	last := len(q.rows) - 1
+	row := q.rows[last]
+	q.rows = q.rows[:last]
+	return row
 }
 
-// bound returns the plan of a row, of which at least a bound is known.
-func (pl *planner) bound(row int) *plan {
-	one, n := &pl.plans[row], pl.order[row]
+// bound returns what is known of the plan of a row, which is at least a bound.
+func (pl *planner) bound(row int) stage {
+	one := &pl.plans.rows[row]
 	if one.stage != unknown {
-		return one
+		return one.stage
 	}
-	if !pl.global && len(pl.guests[n.Node.Name]) == 0 {
-		if v := pl.class.refuse(pl.order).rows[row].Verdict; v.Lasting || v.All {
-			*one = plan{reasons: reasonUnhelpful, stage: made}
-			return one
+	n := pl.order[row]
+	one.stage = useless
+	if !pl.global && (len(pl.guests) == 0 || len(pl.guests[n.Node.Name]) == 0) {
+		if v := &pl.class.refuse(pl.order).rows[row].Verdict; v.Lasting || v.All {
+			return useless
 		}
 	}
-	c, ok := bound(n.byPriority().levels, priority(pl.pod), shortage(pl.measures, n))
-	if !ok {
-		*one = plan{stage: useless}
-		return one
+	if c, ok := n.ladder.bound(priority(pl.pod), shortage(pl.measures, n)); ok {
+		one.cost, one.stage = c, bounded
 	}
-	*one = plan{cost: c, stage: bounded}
-	one.Node = n.Node.Name
-	return one
+	return one.stage
 }
 
 // make returns the plan of a row.
 func (pl *planner) make(row int) *plan {
-	one, n := &pl.plans[row], pl.order[row]
-	if one.stage == made {
-		return one
+	if pl.plans.made[row] != nil {
+		return pl.plans.made[row]
 	}
-	if pl.global {
-		*one = pl.plan(n, newStateTrial(pl.State, pl.pod, n, pl.local))
-		return one
-	}
+	n := pl.order[row]
 	guests := pl.guestsBefore(pl.pod, n)
-	if pl.mindsGuests(pl.pod, n, guests) {
-		*one = pl.plan(n, newStateTrial(pl.State, pl.pod, n, pl.compile(pl.pod)))
-		pl.forget = append(pl.forget, one)
-		return one
+	switch {
+	case pl.global:
+		pl.plans.set(row, pl.plan(n, newStateTrial(pl.State, pl.pod, n, pl.local)))
+	case pl.mindsGuests(pl.pod, n, guests):
+		pl.plans.set(row, pl.plan(n, newStateTrial(pl.State, pl.pod, n, pl.compile(pl.pod))))
+		pl.own = append(pl.own, row)
+	default:
+		pl.trial.reset(n, guests)
+		pl.plans.set(row, pl.plan(n, &pl.trial))
+		if pl.State.guests[n.Node.Name][pl.pod.Key] != nil {
+			// For a pod that the node is reserved for, it is another node than for other pods of the class.
+			pl.own = append(pl.own, row)
+		}
 	}
-	pl.trial.reset(n, guests)
-	*one = pl.plan(n, &pl.trial)
-	if pl.State.guests[n.Node.Name][pl.pod.Key] != nil {
-		// For a pod that the node is reserved for, it is another node than for other pods of the class.
-		pl.forget = append(pl.forget, one)
-	}
-	return one
+	return pl.plans.made[row]
 }
 
 // mindsGuests reports whether p needs more than the node once guests are on it.
@@ -206,19 +253,17 @@ func (s *State) mindsGuests(p *PodInfo, n *NodeInfo, guests []*PodInfo) bool {
 // plan returns what the pod must preempt on a node, or why that does not help.
 func (pl *planner) plan(n *NodeInfo, t trial) plan {
 	if v := t.judge(); v.Lasting || v.All {
-		return plan{reasons: reasonUnhelpful, stage: made}
+		return plan{reasons: reasonUnhelpful}
 	}
-	lower := n.byPriority().below(priority(pl.pod))
+	lower := n.ladder.below(priority(pl.pod))
 	if len(lower) == 0 {
-		return plan{reasons: reasonNoVictims, stage: made}
+		return plan{reasons: reasonNoVictims}
 	}
 	defer pl.try()()
-	for _, one := range lower {
-		t.remove(one)
-	}
+	t.clear(lower)
 	defer t.end()
 	if v := t.judge(); !v.OK() {
-		return plan{reasons: v.Reasons, stage: made}
+		return plan{reasons: v.Reasons}
 	}
 	var found Preemption
 	// Spare those whose budgets are spent before the others, and in each group the most important first.
@@ -235,7 +280,7 @@ func (pl *planner) plan(n *NodeInfo, t trial) plan {
 		}
 	}
 	if len(found.Victims) == 0 {
-		return plan{reasons: reasonNoVictims, stage: made} // the node has room by now
+		return plan{reasons: reasonNoVictims} // the node has room by now
 	}
 	slices.SortFunc(found.Victims, compareImportance)
 	found.Node = n.Node.Name

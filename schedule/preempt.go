@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -138,18 +137,18 @@ func compareImportance(a, b *PodInfo) int {
 	if d := cmp.Compare(priority(b), priority(a)); d != 0 {
 		return d
 	}
-	if d := started(a).Compare(started(b)); d != 0 {
+	if d := cmp.Compare(started(a), started(b)); d != 0 {
 		return d
 	}
 	return cmp.Compare(a.Key, b.Key)
 }
 
-// started returns when a pod has started. One that has not is the latest.
-func started(p *PodInfo) time.Time {
+// started returns when a pod has started, in microseconds of Unix time. One that has not is the latest.
+func started(p *PodInfo) int64 {
 	if t := p.Pod.Status.StartTime; t != nil {
-		return t.Time
+		return t.UnixMicro()
 	}
-	return time.Unix(math.MaxInt32, 0)
+	return math.MaxInt64
 }
 
 // withPreemption returns message with what is said of preemption.

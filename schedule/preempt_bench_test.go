@@ -21,7 +21,7 @@ func BenchmarkPreempt(b *testing.B) {
 		for _, workload := range []string{"same", "mixed", "classes", "affine"} {
 			b.Run(fmt.Sprintf("workload=%s/pods=%d", workload, 16*nodes), func(b *testing.B) {
 				r := rand.New(rand.NewPCG(1, 1))
-				s := crowded(r, nodes, workload)
+				s, _ := crowded(r, nodes, 16, workload)
 				var took []time.Duration
 				for i := 0; b.Loop(); i++ {
 					b.StopTimer()
@@ -37,25 +37,69 @@ func BenchmarkPreempt(b *testing.B) {
 					}
 					// Other pods take the room at once.
 					for _, v := range best.Victims {
-						s.RemovePod(v.Key)
-						other := v.Pod.DeepCopy()
-						other.Name += "x"
-						other.Status.StartTime = &metav1.Time{Time: time.Unix(int64(i), 0)}
-						s.SetPod(schedule.NewPodInfo(other))
+						replace(s, v.Pod, i)
 					}
 					b.StartTimer()
 				}
-				slices.Sort(took)
-				b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
-				b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")
+				reportPercentiles(b, took)
 			})
 		}
 	}
 }
 
-// crowded returns a cluster without room.
-func crowded(r *rand.Rand, nodes int, workload string) *schedule.State {
-	s := newState()
+// BenchmarkDryRun measures Preempt alone among 20,000 pods that leave no room. The pods that preempt are of one
+// class, or each has its own. A hopeless one fits nowhere, also not by preemption. Before each, 100 pods leave and
+// others take their room.
+func BenchmarkDryRun(b *testing.B) {
+	for _, nodes := range []int{1000, 5000} {
+		for _, workload := range []string{"same", "classes", "hopeless"} {
+			b.Run(fmt.Sprintf("workload=%s/nodes=%d/pods=20000", workload, nodes), func(b *testing.B) {
+				r := rand.New(rand.NewPCG(1, 1))
+				s, pods := crowded(r, nodes, 20_000/nodes, "kept")
+				var took []time.Duration
+				for i := 0; b.Loop(); i++ {
+					b.StopTimer()
+					for range 100 {
+						at := r.IntN(len(pods))
+						pods[at] = replace(s, pods[at], i)
+					}
+					pod := urgent(i, workload)
+					_, unfit := s.Decide(pod)
+					b.StartTimer()
+					began := time.Now()
+					_, ok := s.Preempt(pod, unfit, nil)
+					took = append(took, time.Since(began))
+					if ok == (workload == "hopeless") {
+						b.Fatal(unfit)
+					}
+				}
+				reportPercentiles(b, took)
+			})
+		}
+	}
+}
+
+func reportPercentiles(b *testing.B, took []time.Duration) {
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")
+	b.ReportMetric(float64(took[len(took)-1].Microseconds()), "max-us")
+}
+
+// replace puts a new pod where another one was.
+func replace(s *schedule.State, pod *corev1.Pod, i int) *corev1.Pod {
+	s.RemovePod(pod.Namespace + "/" + pod.Name)
+	other := pod.DeepCopy()
+	other.Name += "x"
+	other.Status.StartTime = &metav1.Time{Time: time.Unix(int64(i), 0)}
+	s.SetPod(schedule.NewPodInfo(other))
+	return other
+}
+
+// crowded returns a cluster without room, and its pods. With the workload kept, one pod of each node is more
+// important than the urgent ones.
+func crowded(r *rand.Rand, nodes, perNode int, workload string) (s *schedule.State, pods []*corev1.Pod) {
+	s = newState()
 	for i := range nodes {
 		s.SetNode(&corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("node-", i), Labels: map[string]string{corev1.LabelHostname: fmt.Sprint("node-", i), corev1.LabelTopologyZone: fmt.Sprint(i % 10)}},
@@ -63,12 +107,15 @@ func crowded(r *rand.Rand, nodes int, workload string) *schedule.State {
 				corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("110")}},
 		})
 		left := int64(32_000)
-		for k := range 16 {
-			size, priority := int64(2000), int32(0)
+		for k := range perNode {
+			size, priority := int64(32_000/perNode), int32(0)
 			if workload != "same" {
-				size, priority = 500+100*r.Int64N(25), 10*r.Int32N(5)
+				size, priority = size/4+100*r.Int64N(size*5/4/100), 10*r.Int32N(5)
 			}
-			if size = min(size, left); k == 15 {
+			if workload == "kept" && k == 0 {
+				priority = 200
+			}
+			if size = min(size, left); k == perNode-1 {
 				size = left
 			}
 			left -= size
@@ -76,9 +123,10 @@ func crowded(r *rand.Rand, nodes int, workload string) *schedule.State {
 			pod.Spec.NodeName, pod.Labels = fmt.Sprint("node-", i), map[string]string{"app": fmt.Sprint("low-", i%100)}
 			pod.Status.StartTime = &metav1.Time{Time: time.Unix(r.Int64N(100_000), 0)}
 			s.SetPod(schedule.NewPodInfo(pod))
+			pods = append(pods, pod)
 		}
 	}
-	return s
+	return s, pods
 }
 
 // urgent returns a pod that must preempt others.
@@ -86,6 +134,9 @@ func urgent(i int, workload string) *schedule.PodInfo {
 	pod := sized(fmt.Sprint("urgent-", i), 8000, 100)
 	pod.Labels = map[string]string{"app": fmt.Sprint("urgent-", i/100)}
 	switch workload {
+	case "hopeless":
+		pod = sized(pod.Name, 31_000, 5)
+		pod.Labels = map[string]string{"run": fmt.Sprint(i)}
 	case "classes":
 		pod.Labels["run"] = fmt.Sprint(i)
 	case "affine":

@@ -145,7 +145,7 @@ func (s *State) countImages(images map[string]int64, sign int) {
 func (s *State) node(name string) *NodeInfo {
 	n := s.nodes[name]
 	if n == nil {
-		n = &NodeInfo{Pods: make(map[string]*PodInfo)}
+		n = &NodeInfo{Pods: make(map[string]*PodInfo), ladder: &ladder{}}
 		s.nodes[name] = n
 	}
 	return n

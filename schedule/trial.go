@@ -6,6 +6,8 @@ import "maps"
 type trial interface {
 	// judge returns the verdict about the node as it is in the trial.
 	judge() Verdict
+	// clear removes the pods of lower priorities, the least important ones of the node. It is called first.
+	clear(lower []*PodInfo)
 	remove(*PodInfo)
 	restore(*PodInfo)
 	// end restores all pods.
@@ -48,11 +50,17 @@ func (t *nodeTrial) judge() Verdict {
 	return v
 }
 
-func (t *nodeTrial) remove(p *PodInfo) {
-	if !t.isCopied {
-		t.alone.copy(t.node)
-		t.isCopied = true
+func (t *nodeTrial) clear(lower []*PodInfo) {
+	t.isCopied = true
+	t.alone.copyWithout(t.node, lower)
+	if t.isShared {
+		for _, one := range lower {
+			t.shared.remove(one)
+		}
 	}
+}
+
+func (t *nodeTrial) remove(p *PodInfo) {
 	t.alone.remove(p)
 	if t.isShared {
 		t.shared.remove(p)
@@ -86,6 +94,12 @@ func (t *stateTrial) judge() Verdict {
 	return v
 }
 
+func (t *stateTrial) clear(lower []*PodInfo) {
+	for _, one := range lower {
+		t.remove(one)
+	}
+}
+
 func (t *stateTrial) remove(p *PodInfo) {
 	t.gone[p.Key] = t.state.pods[p.Key]
 	t.state.take(p.Key)
@@ -105,6 +119,24 @@ func (t *stateTrial) end() {
 
 // copy makes n a copy of other, to which pods can be added and from which they can be removed.
 func (n *NodeInfo) copy(other *NodeInfo) {
+	n.copyAll(other)
+	maps.Copy(n.Pods, other.Pods)
+}
+
+// copyWithout is copy without the least important pods, which are mostly nearly all.
+func (n *NodeInfo) copyWithout(other *NodeInfo, lower []*PodInfo) {
+	n.copyAll(other)
+	kept := other.ladder.pods
+	for _, one := range kept[:len(kept)-len(lower)] {
+		n.Pods[one.Key] = one
+	}
+	for _, one := range lower {
+		n.free(one)
+	}
+}
+
+// copyAll copies all of a node but its pods.
+func (n *NodeInfo) copyAll(other *NodeInfo) {
 	pods, ports := n.Pods, n.Ports
 	*n = *other
 	n.Requested, n.NonZero = other.Requested.clone(), other.NonZero.clone()
@@ -114,5 +146,4 @@ func (n *NodeInfo) copy(other *NodeInfo) {
 		n.Pods = make(map[string]*PodInfo)
 	}
 	clear(n.Pods)
-	maps.Copy(n.Pods, other.Pods)
 }
