@@ -96,6 +96,9 @@ func (e *FitError) refuseExtended(node string, v Verdict) {
 // extenderKeeps returns why it does not help to preempt pods on a node: an extender refuses it, and it is
 // not known whose end would change that. It returns "" if no extender does.
 func (e *FitError) extenderKeeps(n *NodeInfo) string {
+	if e.extended == nil {
+		return ""
+	}
 	lasting, refused := e.extended[n.Node.Name]
 	switch {
 	case !refused:

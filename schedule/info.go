@@ -132,6 +132,11 @@ func (n *NodeInfo) add(p *PodInfo) {
 	if n.ladder != nil {
 		n.ladder.add(p)
 	}
+	n.take(p)
+}
+
+// take gives a pod what it needs of the node.
+func (n *NodeInfo) take(p *PodInfo) {
 	n.Requested.add(p.Requests, 1)
 	n.NonZero.add(p.NonZero, 1)
 	n.Ports = append(n.Ports, p.Ports...)
@@ -145,7 +150,7 @@ func (n *NodeInfo) remove(p *PodInfo) {
 	n.free(p)
 }
 
-// free returns what a pod takes of the node.
+// free undoes take.
 func (n *NodeInfo) free(p *PodInfo) {
 	n.Requested.add(p.Requests, -1)
 	n.NonZero.add(p.NonZero, -1)

@@ -113,7 +113,7 @@ func (s *State) newPlanner(p *PodInfo, budgets []*policyv1.PodDisruptionBudget) 
 	if c.plans == nil || !slices.Equal(c.budgets, budgets) {
 		c.plans, c.budgets = newPlans(len(s.order)), slices.Clone(budgets)
 	}
-	pl.plans, pl.trial.checks = c.plans, c.checks
+	pl.plans, pl.trial.checks, pl.trial.measures = c.plans, c.checks, pl.measures
 	return pl
 }
 
@@ -268,21 +268,23 @@ func (pl *planner) plan(n *NodeInfo, t trial) plan {
 	var found Preemption
 	// Spare those whose budgets are spent before the others, and in each group the most important first.
 	violating, harmless := splitByBudgets(lower, pl.budgets)
-	for i, one := range slices.Concat(violating, harmless) {
-		t.restore(one)
-		if t.judge().OK() {
-			continue
+	for _, one := range violating {
+		if !t.restore(one) {
+			found.Victims = append(found.Victims, one)
 		}
-		t.remove(one)
-		found.Victims = append(found.Victims, one)
-		if i < len(violating) {
-			found.Violations++
+	}
+	found.Violations = len(found.Victims)
+	for _, one := range harmless {
+		if !t.restore(one) {
+			found.Victims = append(found.Victims, one)
 		}
 	}
 	if len(found.Victims) == 0 {
 		return plan{reasons: reasonNoVictims} // the node has room by now
 	}
-	slices.SortFunc(found.Victims, compareImportance)
+	if found.Violations > 0 {
+		slices.SortFunc(found.Victims, compareImportance)
+	}
 	found.Node = n.Node.Name
 	return newPlan(found)
 }

@@ -105,12 +105,25 @@ func (a *Resources) raise(b Resources) {
 	a.MilliCPU = max(a.MilliCPU, b.MilliCPU)
 	a.Memory = max(a.Memory, b.Memory)
 	a.EphemeralStorage = max(a.EphemeralStorage, b.EphemeralStorage)
+	if len(b.Extended) == 0 {
+		return
+	}
 	for name, n := range b.Extended {
 		if a.Extended == nil {
 			a.Extended = make(map[corev1.ResourceName]int64)
 		}
 		a.Extended[name] = max(a.Extended[name], n)
 	}
+}
+
+// any reports whether there is any of a resource.
+func (a Resources) any() bool {
+	for _, n := range a.Extended {
+		if n > 0 {
+			return true
+		}
+	}
+	return a.MilliCPU > 0 || a.Memory > 0 || a.EphemeralStorage > 0
 }
 
 func (a Resources) clone() Resources {

@@ -8,16 +8,17 @@ type trial interface {
 	judge() Verdict
 	// clear removes the pods of lower priorities, the least important ones of the node. It is called first.
 	clear(lower []*PodInfo)
-	remove(*PodInfo)
-	restore(*PodInfo)
+	// restore puts a pod back if the other one still fits beside it.
+	restore(*PodInfo) bool
 	// end restores all pods.
 	end()
 }
 
 // nodeTrial is the trial for a pod whose checks need only the node.
 type nodeTrial struct {
-	checks []filter
-	node   *NodeInfo
+	checks   []filter
+	measures []func(*NodeInfo) Resources
+	node     *NodeInfo
 	// alone is a copy of the node, made before the first change. shared is one on which the pods are too that
 	// the node is reserved for; it is used if there are any.
 	alone, shared      NodeInfo
@@ -60,18 +61,24 @@ func (t *nodeTrial) clear(lower []*PodInfo) {
 	}
 }
 
-func (t *nodeTrial) remove(p *PodInfo) {
+func (t *nodeTrial) restore(p *PodInfo) bool {
+	t.alone.take(p)
+	if len(t.measures) > 0 && shortage(t.measures, &t.alone).any() {
+		t.alone.free(p) // a predicate would refuse the node
+		return false
+	}
+	t.alone.Pods[p.Key] = p
+	if t.isShared {
+		t.shared.add(p)
+	}
+	if t.judge().OK() {
+		return true
+	}
 	t.alone.remove(p)
 	if t.isShared {
 		t.shared.remove(p)
 	}
-}
-
-func (t *nodeTrial) restore(p *PodInfo) {
-	t.alone.add(p)
-	if t.isShared {
-		t.shared.add(p)
-	}
+	return false
 }
 
 func (t *nodeTrial) end() {}
@@ -105,9 +112,14 @@ func (t *stateTrial) remove(p *PodInfo) {
 	t.state.take(p.Key)
 }
 
-func (t *stateTrial) restore(p *PodInfo) {
+func (t *stateTrial) restore(p *PodInfo) bool {
 	t.state.put(t.gone[p.Key])
 	delete(t.gone, p.Key)
+	if t.judge().OK() {
+		return true
+	}
+	t.remove(p)
+	return false
 }
 
 func (t *stateTrial) end() {

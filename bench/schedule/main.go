@@ -50,7 +50,7 @@ func command(ctx context.Context, arguments []string) error {
 	flag.IntVar(&o.pods, "pods", 0, "how many pods are placed; 0 means two for each node")
 	flag.StringVar(&o.workload, "workload", "all", "which workload is run")
 	flag.StringVar(&o.peer, "peer", "both", "whose scheduler is run: own, stock or both")
-	flag.StringVar(&o.mode, "mode", "core", "what is measured: the decision core, a cluster with an API server, both, pair (an API server and a scheduler over an etcd), or quality (of packing and spreading)")
+	flag.StringVar(&o.mode, "mode", "core", "what is measured: the decision core, a cluster with an API server, both, pair (an API server and a scheduler over an etcd), dryrun (the search for victims alone), or quality (of packing and spreading)")
 	flag.DurationVar(&o.limit, "limit", 0, "how long pods are placed at most in a run; 0 means until all are")
 	flag.StringVar(&o.out, "out", "", "a Markdown file for the table, such as ../docs/benchmarks/schedule.md; empty writes none")
 	flag.StringVar(&o.bin, "bin", "../bin/stock", "the folder of the stock etcd, kube-apiserver and kube-scheduler, for --mode pair")
@@ -59,6 +59,8 @@ func command(ctx context.Context, arguments []string) error {
 	switch o.mode {
 	case "pair":
 		return runPairs(ctx, os.Stdout, o)
+	case "dryrun":
+		return runDryRuns(ctx, os.Stdout, o)
 	case "quality":
 		return runQuality(ctx, os.Stdout, o)
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // heap returns the size of the heap after a collection, in bytes.
@@ -23,6 +25,15 @@ func cpuTime() time.Duration {
 		return 0 // it fails only for another argument
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// threadTime returns the processor time that the thread has used.
+func threadTime() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now); err != nil {
+		return 0 // it fails only for another clock
+	}
+	return time.Duration(now.Nano())
 }
 
 // percentile returns the duration that p percent of all are not longer than.

@@ -93,4 +93,19 @@ func (c ownCore) place(p *corev1.Pod) (node string, err error) {
 	return node, nil
 }
 
+func (c ownCore) dryRun(p *corev1.Pod, measure func(search func() error)) error {
+	info := schedule.NewPodInfo(p)
+	_, unfit := c.state.Decide(info)
+	if unfit == nil {
+		return fmt.Errorf("pod %s fits a node", p.Name)
+	}
+	measure(func() error {
+		if _, ok := c.state.Preempt(info, unfit, nil); !ok {
+			return fmt.Errorf("%w: %w", errUnplaced, unfit)
+		}
+		return nil
+	})
+	return nil
+}
+
 func (ownCore) close() {}

@@ -143,3 +143,18 @@ func filled(b *testing.B, w *world) (core, *world) {
 	}
 	return c, w
 }
+
+// TestDryRuns searches for the victims of all kinds of pods by planekit's and the stock scheduler.
+func TestDryRuns(t *testing.T) {
+	for _, p := range peers()[:2] {
+		for _, kind := range dryRunKinds {
+			f, err := measureDryRuns(t.Context(), p, 20, 100, kind, time.Second)
+			if err != nil {
+				t.Errorf("%s, %s: %v", p.name, kind, err)
+			}
+			if len(f.took) < 2 || len(f.thread) != len(f.took) {
+				t.Errorf("%s, %s: %d dry runs", p.name, kind, len(f.took))
+			}
+		}
+	}
+}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	stockpreemption "k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 )
 
@@ -152,26 +153,54 @@ func (c *stockCore) decide(p *framework.QueuedPodInfo) (node string, state fwk.C
 
 // preempt chooses victims as the plugin DefaultPreemption does, and removes them.
 func (c *stockCore) preempt(state fwk.CycleState, p *corev1.Pod, unfit *framework.FitError) (node string, err error) {
-	nodes, err := unfit.Diagnosis.NodeToStatus.NodesForStatusCode(c.snapshot.NodeInfos(), fwk.Unschedulable)
+	best, err := c.search(state, p, unfit)
 	if err != nil {
 		return "", err
 	}
-	if len(nodes) == 0 {
-		return "", fmt.Errorf("%w: %w", errUnplaced, unfit)
-	}
-	offset, count := c.preempts.GetOffsetAndNumCandidates(int32(len(nodes)))
-	candidates, _, err := c.preempts.Evaluator.DryRunPreemption(c.ctx, state, p, nodes, nil, offset, count)
-	if err != nil {
-		return "", err
-	}
-	if len(candidates) == 0 {
-		return "", fmt.Errorf("%w: %w", errUnplaced, unfit)
-	}
-	best := c.preempts.Evaluator.SelectCandidate(c.ctx, candidates)
 	for _, victim := range best.Victims().Pods {
 		if err := c.removePod(victim); err != nil {
 			return "", err
 		}
 	}
 	return best.Name(), nil
+}
+
+// search chooses victims as the plugin DefaultPreemption does: of a tenth of the nodes, but at least a hundred.
+func (c *stockCore) search(state fwk.CycleState, p *corev1.Pod, unfit *framework.FitError) (stockpreemption.Candidate, error) {
+	nodes, err := unfit.Diagnosis.NodeToStatus.NodesForStatusCode(c.snapshot.NodeInfos(), fwk.Unschedulable)
+	if err != nil {
+		return nil, err
+	}
+	if len(nodes) == 0 {
+		return nil, fmt.Errorf("%w: %w", errUnplaced, unfit)
+	}
+	offset, count := c.preempts.GetOffsetAndNumCandidates(int32(len(nodes)))
+	candidates, _, err := c.preempts.Evaluator.DryRunPreemption(c.ctx, state, p, nodes, nil, offset, count)
+	if err != nil {
+		return nil, err
+	}
+	if len(candidates) == 0 {
+		return nil, fmt.Errorf("%w: %w", errUnplaced, unfit)
+	}
+	return c.preempts.Evaluator.SelectCandidate(c.ctx, candidates), nil
+}
+
+func (c *stockCore) dryRun(p *corev1.Pod, measure func(search func() error)) error {
+	queue := c.scheduler.SchedulingQueue
+	queue.Add(c.ctx, p)
+	queued, err := queue.Pop(c.log())
+	if err != nil {
+		return err
+	}
+	defer queue.Done(p.UID)
+	_, state, err := c.decide(queued)
+	unfit := (*framework.FitError)(nil)
+	if !errors.As(err, &unfit) {
+		return fmt.Errorf("pod %s: %w", p.Name, err)
+	}
+	measure(func() error {
+		_, err := c.search(state, p, unfit)
+		return err
+	})
+	return nil
 }
