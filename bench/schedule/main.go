@@ -50,9 +50,9 @@ func command(ctx context.Context, arguments []string) error {
 	flag.IntVar(&o.pods, "pods", 0, "how many pods are placed; 0 means two for each node")
 	flag.StringVar(&o.workload, "workload", "all", "which workload is run")
 	flag.StringVar(&o.peer, "peer", "both", "whose scheduler is run: own, stock or both")
-	flag.StringVar(&o.mode, "mode", "core", "what is measured: the decision core, a cluster with an API server, both, pair (an API server and a scheduler over an etcd), dryrun (the search for victims alone), or quality (of packing and spreading)")
+	flag.StringVar(&o.mode, "mode", "core", "what is measured: the decision core, a cluster with an API server, both, pair (an API server and a scheduler over an etcd), dryrun (the search for victims alone), growth (of the time of a decision with nodes, pods and classes), plot (the data of growth again), or quality (of packing and spreading)")
 	flag.DurationVar(&o.limit, "limit", 0, "how long pods are placed at most in a run; 0 means until all are")
-	flag.StringVar(&o.out, "out", "", "a Markdown file for the table, such as ../docs/benchmarks/schedule.md; empty writes none")
+	flag.StringVar(&o.out, "out", "", "a Markdown file for the table, such as ../docs/benchmarks/schedule.md, or the data file of growth, beside which is its plot; empty writes none")
 	flag.StringVar(&o.bin, "bin", "../bin/stock", "the folder of the stock etcd, kube-apiserver and kube-scheduler, for --mode pair")
 	flag.IntVar(&o.rounds, "rounds", 1, "how often the pairs take turns, or how many traces there are of each shape")
 	flag.Parse()
@@ -61,6 +61,10 @@ func command(ctx context.Context, arguments []string) error {
 		return runPairs(ctx, os.Stdout, o)
 	case "dryrun":
 		return runDryRuns(ctx, os.Stdout, o)
+	case "growth":
+		return runGrowth(ctx, o)
+	case "plot":
+		return drawGrowth(o.out)
 	case "quality":
 		return runQuality(ctx, os.Stdout, o)
 	}
