@@ -118,6 +118,7 @@ const refusedScore = math.MinInt64
 type scorer struct {
 	score  func(*NodeInfo) int64
 	weight int64
+	asked  *uint64
 }
 
 // column holds the scores of one priority before normalisation, by row.
@@ -178,23 +179,25 @@ func (s *State) rebuild(c *class, p *PodInfo) {
 	c.layout = s.layout
 	c.checks, c.asTheyAre, c.columns, c.plans = c.checks[:0], c.asTheyAre[:0], c.columns[:0], nil
 	c.refusals = nil
-	for i, predicate := range s.profileOf(p).Predicates {
+	profile := s.profileOf(p)
+	for i, predicate := range profile.Predicates {
 		if forClass(predicate, p) {
 			if check := compile(predicate, p); check != nil {
-				c.checks = append(c.checks, filter{check, i})
+				c.checks = append(c.checks, filter{check, i, &profile.asked.filtered[i]})
 			}
 		}
 	}
-	for _, w := range s.profileOf(p).Priorities {
+	for i, w := range profile.Priorities {
 		priority, ok := w.Priority.(ClassPriority)
 		if !ok {
 			continue
 		}
+		profile.asked.surveyed[i]++
 		score := priority.ScoreClass(p, view{s})
 		if score == nil {
 			continue
 		}
-		one := scorer{score, max(1, w.Weight)}
+		one := scorer{score, max(1, w.Weight), &profile.asked.scored[i]}
 		if n, ok := priority.(Normalizer); ok {
 			c.columns = append(c.columns, column{scorer: one, normalize: n.Normalize, scores: make([]int64, len(s.order)), alike: true})
 		} else {
@@ -235,10 +238,12 @@ func (c *class) update(n *NodeInfo) {
 func (c *class) score(n *NodeInfo) int64 {
 	var sum int64
 	for i := range c.asTheyAre {
+		*c.asTheyAre[i].asked++
 		sum += c.asTheyAre[i].weight * min(max(c.asTheyAre[i].score(n), 0), MaxScore)
 	}
 	for i := range c.columns {
 		column := &c.columns[i]
+		*column.asked++
 		score := column.score(n)
 		if column.scores[n.position] = score; !column.begun {
 			column.first, column.begun = score, true

@@ -92,6 +92,7 @@ func (s *State) best(totals []int64) int {
 type filter struct {
 	check     func(*NodeInfo) Verdict
 	predicate int // in the predicates of the pod's profile
+	asked     *uint64
 }
 
 // filters are the checks of one decision.
@@ -127,6 +128,7 @@ func (f *filters) judge(n *NodeInfo) (v Verdict, predicate int) {
 
 func firstRefusal(list []filter, n *NodeInfo) (v Verdict, predicate int) {
 	for _, filter := range list {
+		*filter.asked++
 		if v := filter.check(n); !v.OK() {
 			return v, filter.predicate
 		}
@@ -153,10 +155,11 @@ func compile(predicate Predicate, p *PodInfo) func(*NodeInfo) Verdict {
 
 // compile returns the checks that need only the node.
 func (s *State) compile(p *PodInfo) []filter {
-	list := make([]filter, 0, len(s.profileOf(p).Predicates))
-	for i, predicate := range s.profileOf(p).Predicates {
+	profile := s.profileOf(p)
+	list := make([]filter, 0, len(profile.Predicates))
+	for i, predicate := range profile.Predicates {
 		if check := compile(predicate, p); check != nil {
-			list = append(list, filter{check, i})
+			list = append(list, filter{check, i, &profile.asked.filtered[i]})
 		}
 	}
 	return list
@@ -165,12 +168,13 @@ func (s *State) compile(p *PodInfo) []filter {
 // compileOwn returns those that a class of pods does not have in common.
 func (s *State) compileOwn(p *PodInfo) []filter {
 	var list []filter
-	for i, predicate := range s.profileOf(p).Predicates {
+	profile := s.profileOf(p)
+	for i, predicate := range profile.Predicates {
 		if forClass(predicate, p) {
 			continue
 		}
 		if check := compile(predicate, p); check != nil {
-			list = append(list, filter{check, i})
+			list = append(list, filter{check, i, &profile.asked.filtered[i]})
 		}
 	}
 	return list
@@ -179,10 +183,12 @@ func (s *State) compileOwn(p *PodInfo) []filter {
 // prepare returns the checks that need the cluster.
 func (s *State) prepare(p *PodInfo) []filter {
 	var list []filter
-	for i, predicate := range s.profileOf(p).Predicates {
+	profile := s.profileOf(p)
+	for i, predicate := range profile.Predicates {
 		if c, ok := predicate.(Preparer); ok {
+			profile.asked.prepared[i]++
 			if check := c.Prepare(p, view{s}); check != nil {
-				list = append(list, filter{check, i})
+				list = append(list, filter{check, i, &profile.asked.filtered[i]})
 			}
 		}
 	}

@@ -49,8 +49,8 @@ func (s *State) Explain(p *PodInfo) []NodeExplanation {
 // explainScores sets the scores of nodes.
 func (s *State) explainScores(p *PodInfo, infos []*NodeInfo, nodes []NodeExplanation) {
 	scores := make([]int64, len(nodes))
-	for _, w := range s.profileOf(p).Priorities {
-		if !rank(w.Priority, p, view{s}, infos, scores) {
+	for k, w := range s.profileOf(p).Priorities {
+		if !s.scoreBy(k, p, infos, scores) {
 			clear(scores)
 		}
 		for i := range nodes {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,9 @@ type loop struct {
 	// asking is held while Reservers and Permitters are asked, because extenders decide in a goroutine of their
 	// own.
 	asking sync.Mutex
+
+	// binding counts the calls of bind.
+	binding atomic.Int32
 
 	mu sync.Mutex // guards the fields below
 	// A decision and its effects on state and queue share one critical section, so that no event
@@ -58,6 +62,7 @@ func (l *loop) signal() {
 
 // onNode handles a change of a node.
 func (l *loop) onNode(old, node *corev1.Node) {
+	defer l.config.Meters.handled(change(old, node).label(), time.Now())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.signal()
@@ -70,6 +75,7 @@ func (l *loop) onNode(old, node *corev1.Node) {
 
 // onNamespace handles a change of a namespace.
 func (l *loop) onNamespace(old, namespace *corev1.Namespace) {
+	defer l.config.Meters.handled(change(old, namespace).label(), time.Now())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.signal()
@@ -82,6 +88,7 @@ func (l *loop) onNamespace(old, namespace *corev1.Namespace) {
 
 // onSource handles an event of Config.Sources.
 func (l *loop) onSource(e Event) {
+	defer l.config.Meters.handled(e.label(), time.Now())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.signal()
@@ -108,6 +115,7 @@ func either[T any](a, b *T) *T {
 
 // onPod handles a change of a pod.
 func (l *loop) onPod(old, pod *corev1.Pod) {
+	defer l.config.Meters.handled(podLabel(old, pod), time.Now())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.signal()

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"math/rand/v2"
 	"reflect"
 	"time"
 
@@ -18,6 +19,9 @@ type Meters struct {
 	Decided func(took time.Duration)
 	// Scheduled is called when a pod is bound, with the number of attempts and the time since the first one.
 	Scheduled func(attempts int, took time.Duration)
+	// ScheduledAfterFlush is called when a pod is bound whose last attempt began because it was parked for five
+	// minutes. An event that should have woken it was perhaps missed.
+	ScheduledAfterFlush func()
 	// Queued is called when a pod enters a queue: active, backoff or unschedulable; with the event that was
 	// the reason, such as UnschedulablePodAdd or BackoffComplete.
 	Queued func(queue, event string)
@@ -32,6 +36,13 @@ type Meters struct {
 	// parts of a decision in which no extender takes part; only one node needs no Score. The status is
 	// Success, Unschedulable, Error or Wait.
 	Extended func(profile, point, status string, took time.Duration)
+	// Executed is called when one extension was asked at one of these points but Filter and Score, and when the search
+	// for pods to preempt has ended, whose plugin is DefaultPreemption. As in kube-scheduler, a tenth of the calls
+	// is measured, chosen at random.
+	Executed func(plugin, point, status string, took time.Duration)
+	// Handled is called when a change of a node, a pod, a namespace or a source was handled, with the name of the
+	// event, such as NodeAdd or AssignedPodDelete.
+	Handled func(event string, took time.Duration)
 	// Count is called when a run begins, with a function that counts what the scheduler holds, and with nil
 	// when the run ends.
 	Count func(counts func() Counts)
@@ -44,6 +55,11 @@ type Counts struct {
 	// Nodes and Pods count the nodes and the pods on them. Assumed counts those pods of them whose binding the
 	// cache does not show yet.
 	Nodes, Pods, Assumed int
+	// Binding counts the pods that are being bound.
+	Binding int
+	// Evaluations counts the questions to predicates and priorities since the run began. What is known for pods that
+	// are alike is not asked again.
+	Evaluations map[Evaluation]uint64
 	// Refused counts the pods that were refused in their last attempt, or have scheduling gates, by each
 	// predicate or extension.
 	Refused map[Refusal]int
@@ -74,6 +90,8 @@ type attempt struct {
 	began, first time.Time
 	// count is the number of this attempt.
 	count int
+	// flushed says that the pod was parked for too long before.
+	flushed bool
 }
 
 func (m *Meters) attempted(a *attempt, result string) {
@@ -82,6 +100,9 @@ func (m *Meters) attempted(a *attempt, result string) {
 	}
 	if result == scheduled && m.Scheduled != nil {
 		m.Scheduled(a.count, time.Since(a.first))
+	}
+	if result == scheduled && a.flushed && m.ScheduledAfterFlush != nil {
+		m.ScheduledAfterFlush()
 	}
 }
 
@@ -106,6 +127,35 @@ func (m *Meters) preempting(pod *PodInfo, victims int, began time.Time) {
 		status = statusSuccess
 	}
 	m.extended(pod.Pod, "PostFilter", status, began)
+	if m.Executed != nil && isSampled() {
+		m.Executed("DefaultPreemption", "PostFilter", status, time.Since(began))
+	}
+}
+
+// sampleOneIn is how many calls of extensions there are for each that is measured.
+const sampleOneIn = 10
+
+func isSampled() bool { return rand.IntN(sampleOneIn) == 0 }
+
+// sample returns the time if the next call of an extension is to be measured, and the zero time otherwise.
+func (m *Meters) sample() (began time.Time) {
+	if m.Executed != nil && isSampled() {
+		began = time.Now()
+	}
+	return began
+}
+
+// executed ends the call of an extension that began at a time of sample.
+func (m *Meters) executed(plugin, point, status string, began time.Time) {
+	if !began.IsZero() {
+		m.Executed(plugin, point, status, time.Since(began))
+	}
+}
+
+func (m *Meters) handled(event string, began time.Time) {
+	if m.Handled != nil {
+		m.Handled(event, time.Since(began))
+	}
 }
 
 func (m *Meters) waited(w *waitingPod) {
@@ -143,6 +193,35 @@ func (m *Meters) measure(s *State, pod *PodInfo) (done func()) {
 	}
 }
 
+func statusOfVerdict(v Verdict) string {
+	if v.OK() {
+		return statusSuccess
+	}
+	return statusUnschedulable
+}
+
+func statusOfError(err error) string {
+	if err != nil {
+		return statusError
+	}
+	return statusSuccess
+}
+
+// podLabel returns kube-scheduler's name of a change of a pod.
+func podLabel(old, pod *corev1.Pod) string {
+	action := "Update"
+	switch {
+	case old == nil:
+		action = "Add"
+	case pod == nil:
+		action = "Delete"
+	}
+	if either(pod, old).Spec.NodeName == "" {
+		return "UnschedulablePod" + action
+	}
+	return "AssignedPod" + action
+}
+
 // label returns kube-scheduler's name of an event.
 func (e Event) label() string {
 	object, action := e.New, "Add"
@@ -177,7 +256,7 @@ func (l *loop) counts() Counts {
 	defer l.mu.Unlock()
 	c := Counts{
 		Active: l.queue.ready.Len() + l.queue.turns.Len(), Backoff: l.queue.backoff.Len(), Unschedulable: l.queue.parked.Len(), Gated: len(l.gated),
-		Nodes: len(l.state.order), Pods: len(l.state.pods), Refused: make(map[Refusal]int),
+		Nodes: len(l.state.order), Pods: len(l.state.pods), Binding: int(l.binding.Load()), Evaluations: l.state.evaluations(), Refused: make(map[Refusal]int),
 	}
 	for _, p := range l.state.pods {
 		if p.assumed {

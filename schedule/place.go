@@ -36,7 +36,10 @@ func (l *loop) place(ctx context.Context, a *attempt, node string) {
 func (l *loop) reserve(pod *PodInfo, node string) outcome {
 	began := time.Now()
 	for _, r := range l.extensionsOf(pod).reservers {
-		if v := r.Reserve(pod, node); !v.OK() {
+		sampled := l.config.Meters.sample()
+		v := r.Reserve(pod, node)
+		l.config.Meters.executed(r.Name(), "Reserve", statusOfVerdict(v), sampled)
+		if !v.OK() {
 			l.config.Meters.extended(pod.Pod, "Reserve", statusUnschedulable, began)
 			return outcome{refused, r.Name(), v.Reasons}
 		}
@@ -49,7 +52,16 @@ func (l *loop) reserve(pod *PodInfo, node string) outcome {
 func (l *loop) permit(pod *PodInfo, node string) (needs []need, o outcome) {
 	began := time.Now()
 	for _, p := range l.extensionsOf(pod).permitters {
+		sampled := l.config.Meters.sample()
 		v, wait := p.Permit(pod, node, l.waiting)
+		status := statusSuccess
+		switch {
+		case !v.OK():
+			status = statusUnschedulable
+		case wait > 0:
+			status = statusWait
+		}
+		l.config.Meters.executed(p.Name(), "Permit", status, sampled)
 		if !v.OK() {
 			l.config.Meters.extended(pod.Pod, "Permit", statusUnschedulable, began)
 			return nil, outcome{refused, p.Name(), v.Reasons}
@@ -119,13 +131,17 @@ func (l *loop) unreserve(pod *PodInfo, node string) {
 	}
 	began := time.Now()
 	for _, r := range slices.Backward(l.extensionsOf(pod).reservers) {
+		sampled := l.config.Meters.sample()
 		r.Unreserve(pod, node)
+		l.config.Meters.executed(r.Name(), "Unreserve", statusSuccess, sampled)
 	}
 	l.config.Meters.extended(pod.Pod, "Unreserve", statusSuccess, began)
 }
 
 // bind binds a pod to the chosen node, or undoes the decision.
 func (l *loop) bind(ctx context.Context, a *attempt, node string) {
+	l.binding.Add(1)
+	defer l.binding.Add(-1)
 	pod := a.pod
 	err := l.preBind(ctx, pod, node)
 	if err == nil {
@@ -168,7 +184,10 @@ func (l *loop) preBind(ctx context.Context, pod *PodInfo, node string) error {
 	}
 	began := time.Now()
 	for _, p := range l.extensionsOf(pod).preBinders {
-		if err := p.PreBind(ctx, pod.Pod, node); err != nil {
+		sampled := l.config.Meters.sample()
+		err := p.PreBind(ctx, pod.Pod, node)
+		l.config.Meters.executed(p.Name(), "PreBind", statusOfError(err), sampled)
+		if err != nil {
 			l.config.Meters.extended(pod.Pod, "PreBind", statusError, began)
 			return fmt.Errorf("running PreBind plugin %q: %w", p.Name(), err)
 		}
@@ -183,7 +202,9 @@ func (l *loop) bindTo(ctx context.Context, pod *PodInfo, node string) error {
 	if bound, err := l.bindByExtender(ctx, pod.Pod, node); bound {
 		return err
 	}
+	sampled := l.config.Meters.sample()
 	by, err := l.bindBy(ctx, pod, node)
+	l.config.Meters.executed(by, "Bind", statusOfError(err), sampled)
 	if err != nil {
 		l.config.Meters.extended(pod.Pod, "Bind", statusError, began)
 		return fmt.Errorf("running Bind plugin %q: %w", by, err)
@@ -209,7 +230,9 @@ func (l *loop) postBind(ctx context.Context, pod *PodInfo, node string) {
 	}
 	began := time.Now()
 	for _, p := range l.extensionsOf(pod).postBinders {
+		sampled := l.config.Meters.sample()
 		p.PostBind(ctx, pod.Pod, node)
+		l.config.Meters.executed(p.Name(), "PostBind", statusSuccess, sampled)
 	}
 	l.config.Meters.extended(pod.Pod, "PostBind", statusSuccess, began)
 }

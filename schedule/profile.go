@@ -20,6 +20,8 @@ type Profile struct {
 
 	// extensions are Config.Extensions and those among the predicates.
 	extensions *extensions
+	// asked counts the questions to predicates and priorities; a State has its own.
+	asked *evaluations
 }
 
 // profiles returns the profiles of a configuration with their defaults.
@@ -60,7 +62,7 @@ func (c *Config) profiles() ([]Profile, error) {
 // equal nodes.
 func NewStateOf(profiles []Profile, seed uint64) *State {
 	s := NewState(nil, nil, seed)
-	s.profiles = profiles
+	s.profiles = countEvaluations(profiles)
 	return s
 }
 

@@ -44,6 +44,8 @@ type entry struct {
 	// A parked pod may have a group, and member is its place there. A pod may be tried for the group probes.
 	group, probes *group
 	member        int
+	// flushed says that the pod was parked for too long before it became ready.
+	flushed bool
 	// renewed says that the pod has changed since it was popped.
 	renewed bool
 	// refusers are the names of what has refused the pod in its last attempt.
@@ -146,7 +148,9 @@ func (q *queue) pop(now time.Time) (*attempt, bool) {
 	if e.first.IsZero() {
 		e.first = now
 	}
-	return &attempt{pod: e.pod, began: now, first: e.first, count: e.attempts}, true
+	a := &attempt{pod: e.pod, began: now, first: e.first, count: e.attempts, flushed: e.flushed}
+	e.flushed = false
+	return a, true
 }
 
 // tick makes the pods ready that have waited long enough.
@@ -155,6 +159,7 @@ func (q *queue) tick(now time.Time) {
 		q.push(&q.ready, heap.Pop(&q.backoff).(*entry), backoffComplete)
 	}
 	for q.parked.Len() > 0 && !q.parked.list[0].since.Add(flushAfter).After(now) {
+		q.parked.list[0].flushed = true
 		q.wake(q.parked.list[0], parkedTooLong, now)
 	}
 }

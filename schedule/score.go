@@ -22,8 +22,8 @@ func (s *State) score(p *PodInfo, c *class, found *candidates) []int64 {
 		column.normalize(found.scores)
 		found.add(column.weight)
 	}
-	for _, w := range s.profileOf(p).Priorities {
-		if _, ok := w.Priority.(ClassPriority); !ok && rank(w.Priority, p, view{s}, found.nodes, found.scores) {
+	for i, w := range s.profileOf(p).Priorities {
+		if _, ok := w.Priority.(ClassPriority); !ok && s.scoreBy(i, p, found.nodes, found.scores) {
 			found.add(max(1, w.Weight))
 		}
 	}
@@ -37,22 +37,27 @@ func (c *candidates) add(weight int64) {
 	}
 }
 
-// rank sets scores to those of nodes by one priority. It returns false if the priority does not prefer
-// any of them.
-func rank(priority Priority, p *PodInfo, c Cluster, nodes []*NodeInfo, scores []int64) bool {
+// scoreBy sets scores to those of nodes by the priority with an index in the pod's profile. It returns false if
+// the priority does not prefer any of them.
+func (s *State) scoreBy(i int, p *PodInfo, nodes []*NodeInfo, scores []int64) bool {
+	profile := s.profileOf(p)
+	priority := profile.Priorities[i].Priority
 	score := func(n *NodeInfo) int64 { return priority.Score(p, n) }
 	switch q := priority.(type) {
 	case Surveyor:
-		score = q.Survey(p, c, nodes)
+		profile.asked.surveyed[i]++
+		score = q.Survey(p, view{s}, nodes)
 	case ClassPriority:
-		score = q.ScoreClass(p, c)
+		profile.asked.surveyed[i]++
+		score = q.ScoreClass(p, view{s})
 	}
 	if score == nil {
 		return false
 	}
-	for i, n := range nodes {
-		scores[i] = score(n)
+	for k, n := range nodes {
+		scores[k] = score(n)
 	}
+	profile.asked.scored[i] += uint64(len(nodes))
 	if n, ok := priority.(Normalizer); ok {
 		n.Normalize(scores)
 	}

@@ -68,7 +68,7 @@ type place struct {
 // NewState returns a State without nodes. seed seeds the random choice between equal nodes.
 func NewState(predicates []Predicate, priorities []Weighted, seed uint64) *State {
 	return &State{
-		profiles: []Profile{{Predicates: predicates, Priorities: priorities}},
+		profiles: countEvaluations([]Profile{{Predicates: predicates, Priorities: priorities}}),
 		rand:     rand.New(rand.NewPCG(seed, seed)),
 		nodes:    make(map[string]*NodeInfo), pods: make(map[string]place),
 		namespaces: make(map[string]*corev1.Namespace),

@@ -20,6 +20,10 @@ import (
 func TestMetrics(t *testing.T) {
 	stockmetrics.Register()
 	stockmetrics.PodScheduled("p", 1)
+	stockmetrics.PluginExecutionDuration.WithLabelValues("x", "Bind", "Success").Observe(1)
+	stockmetrics.EventHandlingLatency.WithLabelValues("NodeAdd").Observe(1)
+	stockmetrics.Goroutines.WithLabelValues("binding").Inc()
+	stockmetrics.PluginEvaluationTotal.WithLabelValues("x", "Filter", "p").Inc()
 	stockmetrics.PodSchedulingSLIDuration.WithLabelValues("1").Observe(1)
 	stockmetrics.FrameworkExtensionPointDuration.WithLabelValues("Bind", "Success", "p").Observe(1)
 	stockmetrics.PermitWaitDuration.WithLabelValues("Success").Observe(1)
@@ -38,13 +42,16 @@ func TestMetrics(t *testing.T) {
 	m.Preempting(1)
 	m.Waited("Success", time.Second)
 	m.Extended("p", "Bind", "Success", time.Second)
+	m.Executed("x", "Bind", "Success", time.Second)
+	m.Handled("NodeAdd", time.Second)
+	m.ScheduledAfterFlush()
 	m.Count(func() schedule.Counts {
-		return schedule.Counts{Refused: map[schedule.Refusal]int{{Plugin: "x", Profile: "p"}: 1}}
+		return schedule.Counts{Evaluations: map[schedule.Evaluation]uint64{{Plugin: "x", Point: "Filter", Profile: "p"}: 1}, Refused: map[schedule.Refusal]int{{Plugin: "x", Profile: "p"}: 1}}
 	})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(ours)
 	got := describe(t, registry)
-	if len(got) != 13 {
+	if len(got) != 18 {
 		t.Errorf("%d series", len(got))
 	}
 	for name, series := range got {
