@@ -132,7 +132,7 @@ func (m *Meters) preempting(pod *PodInfo, victims int, began time.Time) {
 	}
 }
 
-// sampleOneIn is how many calls of extensions there are for each that is measured.
+// sampleOneIn says that one of so many calls of extensions is measured.
 const sampleOneIn = 10
 
 func isSampled() bool { return rand.IntN(sampleOneIn) == 0 }

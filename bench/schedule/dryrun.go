@@ -27,7 +27,7 @@ type dryRunner interface {
 const (
 	dryRunPods = 20_000
 	dryRuns    = 1000
-	// dryRunChanges is how many pods leave before each dry run, while others take their room.
+	// dryRunChanges counts the pods that leave before each dry run, while others take their room.
 	dryRunChanges = 100
 )
 
