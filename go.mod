@@ -14,6 +14,7 @@ require (
 	github.com/google/nftables v0.3.0
 	github.com/gorilla/websocket v1.5.3
 	github.com/mdlayher/netlink v1.7.3-0.20250113171957-fbb4dce95f42
+	github.com/miekg/dns v1.1.73
 	github.com/moby/spdystream v0.5.1
 	github.com/prometheus/client_golang v1.20.5
 	github.com/prometheus/common v0.62.0
