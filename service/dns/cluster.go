@@ -3,6 +3,7 @@ package dns
 import (
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/miekg/dns"
@@ -171,11 +172,11 @@ func (s *Server) ports(q question, n name, r *records, own string) result {
 		return s.services(q, r, own, is)
 	case r.headless:
 		var addrs []netip.Addr
-		seen := map[string]bool{}
+		seen := map[netip.Addr]bool{}
 		for _, t := range r.targets {
-			if isTarget(t) && !seen[t.host] {
-				seen[t.host] = true
-				addrs = append(addrs, r.hosts[t.host]...)
+			if isTarget(t) && !seen[t.addr] {
+				seen[t.addr] = true
+				addrs = append(addrs, t.addr)
 			}
 		}
 		return result{answer: s.addresses(q, addrs)}
@@ -185,15 +186,15 @@ func (s *Server) ports(q question, n name, r *records, own string) result {
 
 // services returns the SRV records of a service with cluster addresses.
 func (s *Server) services(q question, r *records, own string, want func(port) bool) result {
-	var ports []port
+	var numbers []uint16
 	for _, p := range r.ports {
-		if want(p) {
-			ports = append(ports, p)
+		if want(p) && !slices.Contains(numbers, p.number) {
+			numbers = append(numbers, p.number)
 		}
 	}
 	var out result
-	for _, p := range ports {
-		out.answer = append(out.answer, s.srv(q, len(ports), p.number, own))
+	for _, n := range numbers {
+		out.answer = append(out.answer, s.srv(q, len(numbers), n, own))
 	}
 	for _, a := range r.addrs {
 		out.extra = append(out.extra, s.address(own, a))
@@ -204,12 +205,20 @@ func (s *Server) services(q question, r *records, own string, want func(port) bo
 // minSRV is the least length of an SRV record, in bytes.
 const minSRV = 12 + 6 + 2
 
+// hostPort is what an SRV record says.
+type hostPort struct {
+	host   string
+	number uint16
+}
+
 // targets returns the SRV records of endpoints, in random order, with their addresses.
 func (s *Server) targets(q question, r *records, own string, want func(target) bool) result {
-	var all []target
+	var all []hostPort
+	once := map[hostPort]bool{}
 	for _, t := range r.targets {
-		if want(t) {
-			all = append(all, t)
+		if p := (hostPort{t.host, t.number}); want(t) && !once[p] {
+			once[p] = true
+			all = append(all, p)
 		}
 	}
 	weight := len(all)

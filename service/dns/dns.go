@@ -24,6 +24,7 @@ const (
 	DefaultCacheBytes     = 16 << 20
 	DefaultMaxForwards    = 1000
 	DefaultMaxConnections = 1000
+	DefaultIdleTimeout    = 8 * time.Second
 	// DefaultTimeout is less than the 5 seconds after which clients ask again.
 	DefaultTimeout = 4 * time.Second
 )
@@ -60,6 +61,8 @@ type Config struct {
 	MaxForwards int
 	// MaxConnections bounds the TCP connections; further ones are closed. 0 means [DefaultMaxConnections].
 	MaxConnections int
+	// IdleTimeout ends a connection that does not send a whole question; 0 means [DefaultIdleTimeout].
+	IdleTimeout time.Duration
 	// Timeout ends a question to all upstreams; 0 means [DefaultTimeout].
 	Timeout time.Duration
 	// Meters are called with measurements.
@@ -97,13 +100,14 @@ func New(c Config) (*Server, error) {
 			return nil, fmt.Errorf("dns: ReverseRanges: %v is not the first address of a range", r)
 		}
 	}
-	if c.TTL < 0 || c.MaxCacheTTL < 0 || c.Timeout < 0 || c.CacheBytes < 0 || c.MaxForwards < 0 || c.MaxConnections < 0 {
-		return nil, errors.New("dns: TTL, MaxCacheTTL, Timeout, CacheBytes, MaxForwards, MaxConnections: negative")
+	if c.TTL < 0 || c.MaxCacheTTL < 0 || c.Timeout < 0 || c.IdleTimeout < 0 || c.CacheBytes < 0 || c.MaxForwards < 0 || c.MaxConnections < 0 {
+		return nil, errors.New("dns: TTL, MaxCacheTTL, Timeout, IdleTimeout, CacheBytes, MaxForwards, MaxConnections: negative")
 	}
 	c.TTL, c.MaxCacheTTL, c.Timeout = cmp.Or(c.TTL, DefaultTTL), cmp.Or(c.MaxCacheTTL, DefaultMaxCacheTTL), cmp.Or(c.Timeout, DefaultTimeout)
 	if c.TTL%time.Second != 0 || c.TTL > 24*time.Hour {
 		return nil, fmt.Errorf("dns: TTL: %v is not a number of seconds of at most a day", c.TTL)
 	}
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, DefaultIdleTimeout)
 	c.CacheBytes = cmp.Or(c.CacheBytes, DefaultCacheBytes)
 	c.MaxForwards, c.MaxConnections = cmp.Or(c.MaxForwards, DefaultMaxForwards), cmp.Or(c.MaxConnections, DefaultMaxConnections)
 	s := &Server{

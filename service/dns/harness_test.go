@@ -160,3 +160,8 @@ func endpoint(address, host string, ready bool) discoveryv1.Endpoint {
 func endpointPort(name string, number int32) discoveryv1.EndpointPort {
 	return discoveryv1.EndpointPort{Name: &name, Port: &number, Protocol: new(corev1.ProtocolTCP)}
 }
+
+// silentConn is a socket that receives nothing.
+type silentConn struct{ net.PacketConn }
+
+func (silentConn) LocalAddr() net.Addr { return &net.UDPAddr{} }

@@ -35,7 +35,13 @@ type port struct {
 // target is a port of an endpoint.
 type target struct {
 	port
+	hostAddr
+}
+
+// hostAddr is an address of an endpoint with its hostname.
+type hostAddr struct {
 	host string
+	addr netip.Addr
 }
 
 // makeRecords makes the records of a service.
@@ -65,11 +71,6 @@ type maker struct {
 	all         bool // also endpoints that are not ready
 	seenTargets map[target]bool
 	seenAddrs   map[hostAddr]bool
-}
-
-type hostAddr struct {
-	host string
-	addr netip.Addr
 }
 
 func (m *maker) add(slice *discoveryv1.EndpointSlice) {
@@ -118,7 +119,7 @@ func (m *maker) addEndpoint(host string, a netip.Addr, ports []port) {
 		}
 	}
 	for _, p := range ports {
-		if t := (target{p, host}); !m.seenTargets[t] {
+		if t := (target{p, hostAddr{host, a}}); !m.seenTargets[t] {
 			m.seenTargets[t] = true
 			m.targets = append(m.targets, t)
 		}

@@ -15,8 +15,6 @@ import (
 
 // Times of connections.
 const (
-	// idleTimeout ends a connection without a whole question.
-	idleTimeout = 8 * time.Second
 	// writeTimeout ends a connection that does not take an answer.
 	writeTimeout = 2 * time.Second
 	// connectionTimeout ends every connection.
@@ -131,7 +129,7 @@ func (s *Server) serveConnection(ctx context.Context, conn net.Conn) {
 	from := addressOf(conn.RemoteAddr())
 	var length [2]byte
 	for ctx.Err() == nil {
-		conn.SetReadDeadline(time.Now().Add(idleTimeout))
+		conn.SetReadDeadline(time.Now().Add(s.IdleTimeout))
 		if _, err := io.ReadFull(conn, length[:]); err != nil {
 			return
 		}
