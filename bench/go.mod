@@ -206,6 +206,7 @@ require (
 
 require (
 	github.com/containernetworking/cni v1.3.0
+	github.com/miekg/dns v1.1.73
 	github.com/planekit/planekit v0.0.0
 	github.com/vishvananda/netns v0.0.5
 	go.uber.org/goleak v1.3.0

@@ -221,6 +221,7 @@ require (
 	github.com/go-logr/logr v1.4.4
 	github.com/golang-jwt/jwt/v5 v5.3.0
 	github.com/google/cel-go v0.26.0
+	github.com/miekg/dns v1.1.73
 	github.com/planekit/planekit v0.0.0
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2
 	github.com/vishvananda/netns v0.0.5

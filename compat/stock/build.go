@@ -25,6 +25,21 @@ func Build(ctx context.Context) (string, error) {
 	return bin, nil
 }
 
+// BuildCoreDNS compiles stock CoreDNS and returns its path.
+func BuildCoreDNS(ctx context.Context) (string, error) {
+	root, err := repository()
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(root, "bin", "stock", "coredns")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-tags=grpcnotrace", "-o", program, ".")
+	cmd.Dir, cmd.Env = filepath.Join(root, "bench", "cmd", "coredns"), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build CoreDNS: %w\n%s", err, out)
+	}
+	return program, nil
+}
+
 // Version is the Kubernetes release of the stock programs.
 func Version(ctx context.Context) (string, error) {
 	root, err := repository()
