@@ -390,6 +390,7 @@ var otherWalls = []wall{
 		{"plane/stack", "overlays and proxies stop in their turn"},
 		{"cni/overlay", "it carries packets to other nodes"},
 		{"service/proxy", "it makes the addresses of services lead to pods"},
+		{"service/dns", "it answers to the names of services"},
 		{"authn/user", sharedNoun},
 		{"client", "the network is published and read by clients"},
 		{"k8s.io/api", kubeTypes},

@@ -182,7 +182,7 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 }
 
 // servicesWithoutEffect are the fields of services that the proxies of nodes cannot act on.
-var servicesWithoutEffect = []string{"spec.type", "spec.externalName", "spec.loadBalancerIP", "spec.loadBalancerSourceRanges"}
+var servicesWithoutEffect = []string{"spec.type", "spec.loadBalancerIP", "spec.loadBalancerSourceRanges"}
 
 // unsupported returns the fields and kinds that nothing in this cluster acts on.
 func (c *cluster) unsupported() []unsupported.Row {
@@ -209,13 +209,21 @@ func (c *cluster) startMetricsServer(ctx context.Context, p *plane.Plane, s *sta
 	return metricsserver.Part(metricsserver.Config{Resolution: c.options.metricResolution, Log: c.log.WithName("metrics-server")})(ctx, p, s)
 }
 
-// publishNetwork writes the network for nodes in other processes, if there can be some. It is a [plane.Part].
-func (c *cluster) publishNetwork(ctx context.Context, p *plane.Plane, _ *stack.Stack) error {
+// publishNetwork writes the network for nodes in other processes, if there can be some, and keeps their DNS servers. It
+// is a [plane.Part].
+func (c *cluster) publishNetwork(ctx context.Context, p *plane.Plane, s *stack.Stack) error {
 	if c.options.role != roleServer && !c.gateway.IsValid() {
 		return nil
 	}
+	services := c.options.kube.ServiceCIDRs()
+	address := podnetwork.DNSAddress(services)
+	if address.IsValid() {
+		s.Start("kube-dns", func(ctx context.Context) error {
+			return podnetwork.KeepDNS(ctx, p.Client(), p.Caches.Nodes, address, c.log.WithName("kube-dns"))
+		})
+	}
 	return podnetwork.Publish(ctx, p.Client(), podnetwork.Network{
-		Pods: c.podNetwork, Backend: podnetwork.Backend{Type: c.options.overlay}, Services: c.options.kube.ServiceCIDRs(),
+		Pods: c.podNetwork, Backend: podnetwork.Backend{Type: c.options.overlay}, Services: services, DNS: address,
 	})
 }
 

@@ -47,11 +47,13 @@ func (c *cluster) newContainerdRuntime(at place, mirrors map[string]string) (nod
 
 // joinNetwork carries packets between the pods of this process's node and those of other nodes, if its containers are
 // real.
-func (c *cluster) joinNetwork(api *client.Client, network podnetwork.Network) error {
+func (c *cluster) joinNetwork(api *client.Client, network podnetwork.Network, address netip.Addr) error {
 	if c.runtime == "fake" {
 		return nil
 	}
-	member, err := podnetwork.Start(c.stack, podnetwork.Config{Node: c.options.joining.name, Client: api, Network: network, Log: c.log})
+	member, err := podnetwork.Start(c.stack, podnetwork.Config{
+		Node: c.options.joining.name, Address: address, Client: api, Network: network, Log: c.log,
+	})
 	if err == nil {
 		c.mtu = member.MTU
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/plane/nodes"
@@ -23,6 +24,6 @@ func (c *cluster) joinMachines(_ context.Context, listener net.Listener) (net.Li
 }
 
 // joinNetwork does nothing: nothing real has a network here.
-func (c *cluster) joinNetwork(*client.Client, podnetwork.Network) error { return nil }
+func (c *cluster) joinNetwork(*client.Client, podnetwork.Network, netip.Addr) error { return nil }
 
 func asOther() (code int, ok bool) { return 0, false }

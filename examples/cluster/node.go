@@ -18,6 +18,7 @@ import (
 	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/examples/cluster/datadir"
 	"github.com/planekit/planekit/examples/cluster/machine"
+	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/server/tlsfiles"
 	"github.com/planekit/planekit/plane/join"
 	"github.com/planekit/planekit/plane/nodes"
@@ -68,7 +69,7 @@ func (c *cluster) startNode(ctx context.Context) error {
 		return err
 	}
 	c.podNetwork = network.Pods
-	if err := c.joinNetwork(remote.Client, network); err != nil {
+	if err := c.joinNetwork(remote.Client, network, address); err != nil {
 		return err
 	}
 	var mirrors map[string]string
@@ -85,10 +86,24 @@ func (c *cluster) startNode(ctx context.Context) error {
 	}
 	config.Port, config.ManifestPath, config.StaticPods = j.port, c.options.manifestPath, c.options.configureStatic
 	config.Address = address.String()
+	if c.runtime != "fake" && network.DNS.IsValid() {
+		config.Kubelet = c.withDNS(network.DNS)
+	}
 	if err := nodes.StartRemote(ctx, c.stack, remote, config); err != nil {
 		return err
 	}
 	return c.watchShutdown(ctx, nil, c.stack)
+}
+
+// withDNS returns what configures a kubelet whose pods ask the cluster's DNS, unless --kubelet-config says other
+// servers.
+func (c *cluster) withDNS(address netip.Addr) func(*kubelet.Config) {
+	return func(k *kubelet.Config) {
+		c.options.configureKubelet(k)
+		if len(k.ClusterDNS) == 0 {
+			k.ClusterDNS, k.ClusterDomain = []string{address.String()}, cmp.Or(k.ClusterDomain, podnetwork.Domain)
+		}
+	}
 }
 
 // claimNode records that the node is this process's, so that no cluster on this machine removes what it has.

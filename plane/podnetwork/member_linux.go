@@ -21,6 +21,8 @@ import (
 type Config struct {
 	// Node is the name of the node, whose range of pod addresses is the podCIDR of its Node object.
 	Node string
+	// Address is that of the node, where its DNS server listens.
+	Address netip.Addr
 	// Client acts as the user of the node.
 	Client *client.Client
 	// Network is the network that the control plane has published.
@@ -37,7 +39,7 @@ type Member struct {
 	made chan *overlay.Overlay
 }
 
-// Start starts the overlay and the service proxy of a node on s, in the network namespace of this process. The overlay
+// Start starts the overlay, the service proxy and the DNS server of a node on s, in the network namespace of this process. The overlay
 // waits until the Node object has a range.
 func Start(s *stack.Stack, c Config) (*Member, error) {
 	all, err := caches.Of(typed.Nodes(c.Client), c.Log.WithName("nodes"))
@@ -70,6 +72,11 @@ func Start(s *stack.Stack, c Config) (*Member, error) {
 		err := p.Run(ctx)
 		return errors.Join(err, p.Remove(context.WithoutCancel(ctx)))
 	})
+	if c.Network.DNS.IsValid() {
+		if err := startDNS(s, c, services, slices); err != nil {
+			return nil, err
+		}
+	}
 	return m, nil
 }
 

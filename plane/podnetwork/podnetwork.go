@@ -1,6 +1,6 @@
 // Package podnetwork connects the pods of nodes that run in processes of their own, on one machine or on several: a
 // control plane publishes the network, and each node reads it, carries packets to the pods of other nodes (package
-// overlay) and makes the addresses of services lead to pods (package proxy).
+// overlay), makes the addresses of services lead to pods (package proxy) and answers to their names (package dns).
 //
 //	// On the control plane:
 //	err := podnetwork.Publish(ctx, p.Client(), network)
@@ -16,9 +16,14 @@
 // configuration has, with the ranges of services beside it. All nodes may read it, and what an overlay and a service
 // proxy need: nodes, services and endpoint slices.
 //
+// # Names
+//
+// Each node has a DNS server of its own, at [DNSPort] of its address. [KeepDNS] makes it reachable at the tenth address
+// of services: by a Service without selector whose endpoints are the nodes, and whose policy sends a pod to its own node.
+//
 // # Failure
 //
-// Read waits until there is a network. An overlay or a proxy that fails ends its part of the stack. When the stack
+// Read waits until there is a network. An overlay, a proxy or a DNS server that fails ends its part of the stack. When the stack
 // stops, both remove what they have set in the kernel; the pods of the node must have ended by then.
 package podnetwork
 
@@ -59,6 +64,8 @@ type Network struct {
 	Backend Backend
 	// Services are the ranges of the addresses of services.
 	Services []netip.Prefix `json:"ServiceNetworks"`
+	// DNS is the address of the cluster's DNS, as [DNSAddress] returns; not valid if nodes run no DNS server.
+	DNS netip.Addr `json:",omitzero"`
 }
 
 // Backend describes the backend of an overlay.
