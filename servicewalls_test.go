@@ -33,7 +33,6 @@ var serviceWalls = []wall{
 		{"github.com/miekg/dns", "the format of questions and answers"},
 		{"golang.org/x/sync", "equal questions are sent once"},
 		{"k8s.io/api", kubeTypes},
-		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},
 	}},
 	{packages: "service/loadbalancer", closed: true, may: []allowance{

@@ -165,7 +165,7 @@ func TestJoinRefused(t *testing.T) {
 	}
 }
 
-// TestUnsupportedByRole: nodes in processes of their own make the addresses of services lead to pods.
+// TestUnsupportedByRole: nodes in processes of their own make the addresses and names of services lead to pods.
 func TestUnsupportedByRole(t *testing.T) {
 	for role, want := range map[string]bool{roleAll: true, roleServer: false} {
 		c := &cluster{options: options{role: role}, runtime: "fake"}
@@ -175,7 +175,7 @@ func TestUnsupportedByRole(t *testing.T) {
 				paths[row.Path] = true
 			}
 		}
-		if paths["spec.clusterIP"] != want || paths["spec.ports[].nodePort"] != want || !paths["spec.externalName"] {
+		if paths["spec.clusterIP"] != want || paths["spec.ports[].nodePort"] != want || paths["spec.externalName"] != want {
 			t.Errorf("role %s: nothing acts on %v", role, paths)
 		}
 		for _, path := range servicesWithoutEffect {

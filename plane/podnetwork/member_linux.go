@@ -21,7 +21,7 @@ import (
 type Config struct {
 	// Node is the name of the node, whose range of pod addresses is the podCIDR of its Node object.
 	Node string
-	// Address is that of the node, where its DNS server listens.
+	// Address is the node's own address, where its DNS server listens.
 	Address netip.Addr
 	// Client acts as the user of the node.
 	Client *client.Client

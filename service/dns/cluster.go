@@ -205,7 +205,7 @@ func (s *Server) services(q question, r *records, own string, want func(port) bo
 // minSRV is the least length of an SRV record, in bytes.
 const minSRV = 12 + 6 + 2
 
-// hostPort is what an SRV record says.
+// hostPort has the target and the port of an SRV record.
 type hostPort struct {
 	host   string
 	number uint16

@@ -42,7 +42,7 @@ type Config struct {
 	// ReverseRanges are the ranges of pods and services: an address in them that has no name is NXDOMAIN,
 	// while questions about other addresses are forwarded.
 	ReverseRanges []netip.Prefix
-	// Addresses are those of ns.dns in the domain: at which clients reach this server.
+	// Addresses belong to ns.dns in the domain: clients reach this server at them.
 	Addresses []netip.Addr
 	// PacketConns and Listeners are what the server listens at, at least one of them. Run closes them.
 	PacketConns []net.PacketConn
@@ -50,7 +50,7 @@ type Config struct {
 	// Upstreams are the resolvers for other names, in the order in which they are asked. Without any such
 	// questions are refused. None may be one of Addresses or what the server listens at.
 	Upstreams []netip.AddrPort
-	// TTL is that of the cluster's records; 0 means [DefaultTTL]. It is a number of seconds.
+	// TTL belongs to the cluster's records; 0 means [DefaultTTL]. It is a number of seconds.
 	TTL time.Duration
 	// MaxCacheTTL bounds for how long answers of upstreams are remembered; 0 means [DefaultMaxCacheTTL].
 	MaxCacheTTL time.Duration

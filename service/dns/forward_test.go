@@ -103,7 +103,7 @@ func TestForward(t *testing.T) {
 		{"WWW.example.com.", "NOERROR; WWW.example.com. A 192.0.2.80; WWW.example.com. A 192.0.2.81"},
 		{"absent.example.com.", "NXDOMAIN"},
 		{"alias.example.com.", "NOERROR; alias.example.com. CNAME www.example.com.; www.example.com. A 192.0.2.80; www.example.com. A 192.0.2.81"},
-		// The record that nobody asked about is left out.
+		// The record that belongs to no question is left out.
 		{"whole.example.com.", "NOERROR; whole.example.com. CNAME www.example.com.; www.example.com. A 192.0.2.80"},
 		{"loop.example.com.", "SERVFAIL"},
 		{"inside.example.com.", "NOERROR; inside.example.com. CNAME web.default.svc.cluster.local.; web.default.svc.cluster.local. A 10.96.0.20"},

@@ -17,7 +17,7 @@ const MaxUDPSize = 1232
 const (
 	headerLength = 12
 	optLength    = 11
-	// maxChain is how many CNAME records are followed.
+	// maxChain bounds the CNAME records that are followed.
 	maxChain = 8
 )
 

@@ -8,7 +8,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// records are what the names of one service stand for. They are immutable.
+// records hold what the names of one service stand for. They are immutable.
 type records struct {
 	// external is the name that an ExternalName service stands for, with its last dot.
 	external string
@@ -16,7 +16,7 @@ type records struct {
 	headless bool
 	// addrs are the cluster addresses, or those of the endpoints, each once.
 	addrs []netip.Addr
-	// ports are those of the service, if it has cluster addresses.
+	// ports belong to the service.
 	ports []port
 	// targets are the ports of endpoints.
 	targets []target

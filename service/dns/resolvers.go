@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxNameservers is how many nameservers a resolver uses, as the C library does.
+// maxNameservers bounds the nameservers that are used, as in the C library.
 const maxNameservers = 3
 
 // ParseResolvers returns the nameservers of a resolv.conf, at most three, for [Config.Upstreams]. Lines
