@@ -132,6 +132,14 @@ var requestWalls = []wall{
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},
 	}},
+	{packages: "apiserver/crd/rules", closed: true, may: []allowance{
+		{"apiserver/crd", "it compiles rules for it"},
+		{"internal/kubecel", celAlike},
+		{"internal/structural", "rules are part of compiled schemas"},
+		{"kinds/apiextensions", oneTable},
+		{"github.com/google/cel-go", "rules are written in it"},
+		{"k8s.io/apimachinery", machinery},
+	}},
 	{packages: "apiserver/crd", closed: true, may: []allowance{
 		{"apiserver", itsRoom},
 		{"authn/user", sharedNoun},

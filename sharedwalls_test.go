@@ -26,6 +26,12 @@ var sharedWalls = []wall{
 		{"internal/jsonscan", "texts are read once, in one way"},
 		{"google.golang.org/protobuf/encoding/protowire", "the wire format of protobuf"},
 	}},
+	{packages: "internal/kubecel/typed", closed: true, may: []allowance{
+		{"github.com/google/cel-go", "it gives the language the types of schemas"},
+		{"internal/structural", "schemas are compiled in one place"},
+		{"k8s.io/apimachinery/pkg/api/equality", "what has no schema is compared as it is"},
+		{"k8s.io/kube-openapi/pkg/validation/strfmt", "dates and durations are read as they are validated"},
+	}},
 	{packages: "internal/kubecel", closed: true, may: []allowance{
 		{"github.com/google/cel-go", "the language"},
 		{"k8s.io/apimachinery", "quantities, and what names look like"},

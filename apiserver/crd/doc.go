@@ -29,7 +29,6 @@
 //
 // # Left out
 //
-// Conversion by webhook: definitions with that strategy are refused. Without a
-// [RuleCompiler], of which planekit has none yet, definitions with x-kubernetes-validations are refused,
-// too. CBOR.
+// Conversion by webhook: definitions with that strategy are refused. Without a [RuleCompiler], which package
+// apiserver/crd/rules has, definitions with x-kubernetes-validations are refused, too. CBOR.
 package crd

@@ -203,7 +203,7 @@ func (c *schemaChecker) check(s *props, path *field.Path, root bool) field.Error
 	}
 	all = append(all, mapsAndLists(s, path)...)
 	for i, rule := range s.XValidations {
-		all = append(all, ruleTexts(rule, path.Child("x-kubernetes-validations").Index(i))...)
+		all = append(all, ruleTexts(s, rule, path.Child("x-kubernetes-validations").Index(i))...)
 	}
 	return all
 }
@@ -356,7 +356,7 @@ func keysAreSet(s, items *props, of string, path *field.Path) field.ErrorList {
 }
 
 // ruleTexts checks what does not need CEL.
-func ruleTexts(r apiextensions.ValidationRule, path *field.Path) field.ErrorList {
+func ruleTexts(s *props, r apiextensions.ValidationRule, path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	lines := func(text string) bool { return strings.ContainsAny(text, "\n\r") }
 	rule, message := strings.TrimSpace(r.Rule), strings.TrimSpace(r.Message)
@@ -382,6 +382,12 @@ func ruleTexts(r apiextensions.ValidationRule, path *field.Path) field.ErrorList
 	}
 	if lines(r.FieldPath) {
 		all = append(all, field.Invalid(path.Child("fieldPath"), r.FieldPath, "must not contain line breaks"))
+	}
+	if r.FieldPath == "" {
+		return all
+	}
+	if _, err := structural.FieldPath(s, r.FieldPath); err != nil {
+		all = append(all, field.Invalid(path.Child("fieldPath"), r.FieldPath, "must be a valid path"))
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/netip"
 
+	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -47,7 +48,11 @@ func (costs) CallCost(function, overload string, arguments []ref.Val, result ref
 	case "ip.isCanonical":
 		cost = traversal(arguments, 2)
 	case "fieldSelector", "labelSelector":
-		cost = traversal(arguments[min(1, len(arguments)):], 1)
+		if len(arguments) < 2 {
+			return nil
+		}
+		n := size(arguments[1])
+		cost = selectorCost(checker.SizeEstimate{Min: n, Max: n}).Max
 	case "url", "cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver", "lowerAscii", "upperAscii", "substring", "trim":
 		cost = traversal(arguments, 1)
 	case "replace", "split":
@@ -112,17 +117,26 @@ func size(v ref.Val) uint64 {
 	return 1
 }
 
-// elements returns the cost of reading a list or a string.
+// elements returns the cost of reading all of a value.
 func elements(v ref.Val) uint64 {
-	list, ok := v.(traits.Lister)
-	if !ok {
-		return uint64(math.Ceil(float64(size(v)) * common.StringTraversalCostFactor))
-	}
-	var cost uint64
-	for it := list.Iterator(); it.HasNext().Value() == true; {
-		if e := it.Next(); e != nil {
-			cost += max(1, uint64(math.Ceil(float64(size(e))*common.StringTraversalCostFactor)))
+	switch v := v.(type) {
+	case types.String:
+		return uint64(float64(len(v)) * common.StringTraversalCostFactor)
+	case types.Bytes:
+		return uint64(float64(len(v)) * common.StringTraversalCostFactor)
+	case traits.Lister:
+		var cost uint64
+		for it := v.Iterator(); it.HasNext() == types.True; {
+			cost += elements(it.Next())
 		}
+		return cost
+	case traits.Mapper:
+		var cost uint64
+		for it := v.Iterator(); it.HasNext() == types.True; {
+			key := it.Next()
+			cost += elements(key) + elements(v.Get(key))
+		}
+		return cost
 	}
-	return cost
+	return 1
 }

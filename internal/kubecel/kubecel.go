@@ -2,14 +2,17 @@
 // Kubernetes' libraries (https://kubernetes.io/docs/reference/using-api/cel/) and the limits for
 // the cost of an expression. It corresponds to Kubernetes 1.36.
 //
-// Callers add variables, their types and the library for authorization.
+// Callers add variables, their types and the library for authorization. A call whose result would be
+// too large, such as lists.range(1000000000), ends the evaluation like one that has cost too much.
 package kubecel
 
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/ext"
 	"github.com/google/cel-go/interpreter"
 )
@@ -20,6 +23,10 @@ const (
 	expressionLimit = 1_000_000
 	checkFrequency  = 100
 )
+
+// TimeLimit bounds the evaluations for one object. They cost far less time unless an expression was
+// written to waste it: the cost of a few functions does not depend on the size of what they read.
+const TimeLimit = 10 * time.Second
 
 // NewEnv returns an environment with further options.
 func NewEnv(more ...cel.EnvOption) (*cel.Env, error) {
@@ -39,6 +46,7 @@ func NewEnv(more ...cel.EnvOption) (*cel.Env, error) {
 		ext.Sets(),
 		ext.TwoVarComprehensions(),
 		ext.Lists(ext.ListsVersion(3)),
+		cel.CostEstimatorOptions(checker.PresenceTestHasCost(false)),
 	)
 	if err != nil {
 		return nil, err
@@ -67,6 +75,7 @@ func Program(env *cel.Env, ast *cel.Ast) (cel.Program, error) {
 		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
 		cel.OptimizeRegex(compiledOnce("find", findIn), compiledOnce("findAll", findAllIn)),
 		cel.CostLimit(expressionLimit),
+		cel.CustomDecorator(bound(env)),
 		cel.CostTracking(costs{}),
 		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
 		cel.InterruptCheckFrequency(checkFrequency),

@@ -11,6 +11,15 @@ var (
 	UserType    = cel.ObjectType("kubernetes.UserInfo")
 )
 
+// These are the types of Kubernetes' authorization library. They have no fields.
+var (
+	AuthorizerType    = cel.ObjectType("kubernetes.authorization.Authorizer")
+	PathCheckType     = cel.ObjectType("kubernetes.authorization.PathCheck")
+	GroupCheckType    = cel.ObjectType("kubernetes.authorization.GroupCheck")
+	ResourceCheckType = cel.ObjectType("kubernetes.authorization.ResourceCheck")
+	DecisionType      = cel.ObjectType("kubernetes.authorization.Decision")
+)
+
 // objects holds the fields of these types, so that a wrong name is found when an expression is
 // compiled. Their values are maps.
 var objects = func() map[string]map[string]*types.Type {

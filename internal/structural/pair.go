@@ -141,3 +141,38 @@ func (s *Schema) keyOf(item any) (string, bool) {
 	}
 	return key, true
 }
+
+// OldItems returns a function that finds the item of old, a former list of type map, that has the
+// keys of an item; nil if there is none, and for any other list.
+func (s *Schema) OldItems(old []any) func(item any) any {
+	if s.ListType != "map" || len(s.ListMapKeys) == 0 || len(old) == 0 {
+		return func(any) any { return nil }
+	}
+	byKey := make(map[string]any, len(old))
+	for _, item := range old {
+		if key, ok := s.wholeKey(item); ok {
+			if _, twice := byKey[key]; !twice {
+				byKey[key] = item
+			}
+		}
+	}
+	return func(item any) any {
+		if key, ok := s.wholeKey(item); ok {
+			return byKey[key]
+		}
+		return nil
+	}
+}
+
+// wholeKey returns the key of an item that has a value for each.
+func (s *Schema) wholeKey(item any) (string, bool) {
+	fields, _ := item.(map[string]any)
+	for _, name := range s.ListMapKeys {
+		switch fields[name].(type) {
+		case bool, float64, int64, string:
+		default:
+			return "", false
+		}
+	}
+	return s.keyOf(item)
+}

@@ -12,7 +12,7 @@
 // A valid object is recognized in one pass that builds nothing. Only an invalid one is validated again by
 // k8s.io/kube-openapi, as in kube-apiserver, whose errors say what is wrong.
 //
-// CEL rules are not evaluated here.
+// CEL rules are compiled and evaluated by package apiserver/crd/rules.
 package structural
 
 import (
@@ -53,6 +53,8 @@ type Schema struct {
 	// deep facts, of this schema and all below.
 	lists, embeds bool
 	openapi       func() (*spec.Schema, error)
+	// whole returns the schema with metadata; nil if the schema is not that of an embedded resource.
+	whole func() *Schema
 }
 
 // Compile compiles s. It fails if s uses a keyword that no structural schema may have.
@@ -93,6 +95,9 @@ func compile(s *apiextensions.JSONSchemaProps) (*Schema, error) {
 		out.embeds = out.embeds || part.embeds
 	}
 	out.checks = compileChecks(s)
+	if out.Embedded {
+		out.whole = sync.OnceValue(out.withMeta)
+	}
 	out.openapi = sync.OnceValues(func() (*spec.Schema, error) { return toOpenAPI(s) })
 	return out, nil
 }

@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/apiserver/crd"
+	"github.com/planekit/planekit/apiserver/crd/rules"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/kinds/apiextensions"
 	"github.com/planekit/planekit/kinds/kind"
@@ -50,11 +51,15 @@ var Definitions = kind.Define(kind.Kind[*apiextensions.CustomResourceDefinition]
 	NewList: func() runtime.Object { return &apiextensions.CustomResourceDefinitionList{} },
 })
 
-// Enable makes the control plane of c serve definitions.
+// Enable makes the control plane of c serve definitions, also those with rules in CEL.
 func Enable(c *plane.Config) {
-	c.Resources = append(c.Resources, crd.Resource(nil))
+	compiler, broken := rules.New()
+	c.Resources = append(c.Resources, crd.Resource(compiler))
 	c.Extensions = append(c.Extensions, func(ctx context.Context, p *plane.Plane, s *stack.Stack) error {
-		d, err := crd.New(crd.Config{Server: p.Server, User: p.User(), Log: c.Log.WithName("customresources")})
+		if broken != nil {
+			return broken
+		}
+		d, err := crd.New(crd.Config{Server: p.Server, User: p.User(), Rules: compiler, Log: c.Log.WithName("customresources")})
 		if err != nil {
 			return err
 		}

@@ -15,15 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// The types of Kubernetes' authorization library. They have no fields.
-var (
-	authorizerType    = cel.ObjectType("kubernetes.authorization.Authorizer")
-	pathCheckType     = cel.ObjectType("kubernetes.authorization.PathCheck")
-	groupCheckType    = cel.ObjectType("kubernetes.authorization.GroupCheck")
-	resourceCheckType = cel.ObjectType("kubernetes.authorization.ResourceCheck")
-	decisionType      = cel.ObjectType("kubernetes.authorization.Decision")
-)
-
 // authorizer is the user whose permissions are checked, within the request of ctx.
 type authorizer struct {
 	ctx  context.Context
@@ -58,11 +49,11 @@ var errNoAuthorizer = errors.New("there is no authorizer")
 
 func (a authorizer) check(at authz.Attributes) ref.Val {
 	if a.asks == nil {
-		return kubecel.NewOpaque(decisionType, decision{err: errNoAuthorizer})
+		return kubecel.NewOpaque(kubecel.DecisionType, decision{err: errNoAuthorizer})
 	}
 	at.User = a.user
 	d, reason, err := a.asks.Authorize(a.ctx, at)
-	return kubecel.NewOpaque(decisionType, decision{d == authz.Allow, reason, err})
+	return kubecel.NewOpaque(kubecel.DecisionType, decision{d == authz.Allow, reason, err})
 }
 
 // reads returns an overload without arguments.
@@ -90,15 +81,15 @@ func takes[T any](f func(T, string) ref.Val) cel.OverloadOpt {
 
 // narrows returns a function that restricts a check of a resource.
 func narrows(name string, set func(at *authz.Attributes, to string)) cel.EnvOption {
-	return cel.Function(name, cel.MemberOverload("resourcecheck_"+strings.ToLower(name), []*cel.Type{resourceCheckType, cel.StringType}, resourceCheckType,
+	return cel.Function(name, cel.MemberOverload("resourcecheck_"+strings.ToLower(name), []*cel.Type{kubecel.ResourceCheckType, cel.StringType}, kubecel.ResourceCheckType,
 		takes(func(c resourceCheck, to string) ref.Val {
 			set(&c.attributes, to)
-			return kubecel.NewOpaque(resourceCheckType, c)
+			return kubecel.NewOpaque(kubecel.ResourceCheckType, c)
 		})))
 }
 
 func says(name string, t *cel.Type, f func(decision) ref.Val) cel.EnvOption {
-	return cel.Function(name, cel.MemberOverload("decision_"+name, []*cel.Type{decisionType}, t, reads(f)))
+	return cel.Function(name, cel.MemberOverload("decision_"+name, []*cel.Type{kubecel.DecisionType}, t, reads(f)))
 }
 
 // authorization returns the library.
@@ -107,23 +98,23 @@ func authorization() []cel.EnvOption {
 		return cel.Function(name, cel.MemberOverload(overload, []*cel.Type{of, cel.StringType}, gives, binding))
 	}
 	return []cel.EnvOption{
-		member("path", "authorizer_path", authorizerType, pathCheckType, takes(aboutPath)),
-		member("group", "authorizer_group", authorizerType, groupCheckType, takes(func(a authorizer, group string) ref.Val {
-			return kubecel.NewOpaque(groupCheckType, groupCheck{a, group})
+		member("path", "authorizer_path", kubecel.AuthorizerType, kubecel.PathCheckType, takes(aboutPath)),
+		member("group", "authorizer_group", kubecel.AuthorizerType, kubecel.GroupCheckType, takes(func(a authorizer, group string) ref.Val {
+			return kubecel.NewOpaque(kubecel.GroupCheckType, groupCheck{a, group})
 		})),
-		member("resource", "groupcheck_resource", groupCheckType, resourceCheckType, takes(aboutResource)),
+		member("resource", "groupcheck_resource", kubecel.GroupCheckType, kubecel.ResourceCheckType, takes(aboutResource)),
 		cel.Function("serviceAccount", cel.MemberOverload("authorizer_serviceaccount",
-			[]*cel.Type{authorizerType, cel.StringType, cel.StringType}, authorizerType, cel.FunctionBinding(aboutAccount))),
+			[]*cel.Type{kubecel.AuthorizerType, cel.StringType, cel.StringType}, kubecel.AuthorizerType, cel.FunctionBinding(aboutAccount))),
 		narrows("subresource", func(at *authz.Attributes, to string) { at.Subresource = to }),
 		narrows("namespace", func(at *authz.Attributes, to string) { at.Namespace = to }),
 		narrows("name", func(at *authz.Attributes, to string) { at.Name = to }),
 		// A selector that cannot be parsed does not narrow the check, which then requires more.
 		narrows("fieldSelector", func(at *authz.Attributes, to string) { at.Fields, _ = requirement.Fields(to) }),
 		narrows("labelSelector", func(at *authz.Attributes, to string) { at.Labels, _ = requirement.Labels(to) }),
-		member("check", "pathcheck_check", pathCheckType, decisionType, takes(func(c pathCheck, verb string) ref.Val {
+		member("check", "pathcheck_check", kubecel.PathCheckType, kubecel.DecisionType, takes(func(c pathCheck, verb string) ref.Val {
 			return c.check(authz.Attributes{Path: c.path, Verb: verb})
 		})),
-		member("check", "resourcecheck_check", resourceCheckType, decisionType, takes(func(c resourceCheck, verb string) ref.Val {
+		member("check", "resourcecheck_check", kubecel.ResourceCheckType, kubecel.DecisionType, takes(func(c resourceCheck, verb string) ref.Val {
 			c.attributes.Verb = verb
 			return c.check(c.attributes)
 		})),
@@ -143,14 +134,14 @@ func aboutPath(a authorizer, path string) ref.Val {
 	if strings.TrimSpace(path) == "" {
 		return types.NewErr("path must not be empty")
 	}
-	return kubecel.NewOpaque(pathCheckType, pathCheck{a, path})
+	return kubecel.NewOpaque(kubecel.PathCheckType, pathCheck{a, path})
 }
 
 func aboutResource(g groupCheck, resource string) ref.Val {
 	if strings.TrimSpace(resource) == "" {
 		return types.NewErr("resource must not be empty")
 	}
-	return kubecel.NewOpaque(resourceCheckType, resourceCheck{g.authorizer, authz.Attributes{Group: g.group, Version: "*", Resource: resource}})
+	return kubecel.NewOpaque(kubecel.ResourceCheckType, resourceCheck{g.authorizer, authz.Attributes{Group: g.group, Version: "*", Resource: resource}})
 }
 
 func aboutAccount(arguments ...ref.Val) ref.Val {
@@ -172,5 +163,5 @@ func aboutAccount(arguments ...ref.Val) ref.Val {
 		Name:   user.ServiceAccountPrefix + string(namespace) + ":" + string(name),
 		Groups: []string{user.ServiceAccounts, user.ServiceAccounts + ":" + string(namespace), user.Authenticated},
 	}
-	return kubecel.NewOpaque(authorizerType, a)
+	return kubecel.NewOpaque(kubecel.AuthorizerType, a)
 }

@@ -11,7 +11,7 @@ func newEnv() (*cel.Env, error) {
 		cel.Variable("object", cel.DynType),
 		cel.Variable("oldObject", cel.DynType),
 		cel.Variable("request", kubecel.RequestType),
-		cel.Variable("authorizer", authorizerType),
-		cel.Variable("authorizer.requestResource", resourceCheckType),
+		cel.Variable("authorizer", kubecel.AuthorizerType),
+		cel.Variable("authorizer.requestResource", kubecel.ResourceCheckType),
 	)...)
 }

@@ -169,8 +169,8 @@ func (c *Compiler) variables(ctx context.Context, r *admission.Request, asked *a
 		"object":                     object,
 		"oldObject":                  old,
 		"request":                    request,
-		"authorizer":                 kubecel.NewOpaque(authorizerType, a),
-		"authorizer.requestResource": kubecel.NewOpaque(resourceCheckType, resource),
+		"authorizer":                 kubecel.NewOpaque(kubecel.AuthorizerType, a),
+		"authorizer.requestResource": kubecel.NewOpaque(kubecel.ResourceCheckType, resource),
 	}, nil
 }
 
