@@ -32,6 +32,14 @@ var sharedWalls = []wall{
 		{"k8s.io/apimachinery/pkg/api/equality", "what has no schema is compared as it is"},
 		{"k8s.io/kube-openapi/pkg/validation/strfmt", "dates and durations are read as they are validated"},
 	}},
+	{packages: "internal/kubecel/authorizer", closed: true, may: []allowance{
+		{"internal/kubecel", celAlike},
+		{"github.com/google/cel-go", "its functions are of the language"},
+		{"authn/user", sharedNoun},
+		{"authz", "expressions ask the server's own authorizer"},
+		{"internal/requirement", "selectors are read for authorization in one way"},
+		{"k8s.io/apimachinery/pkg/util/validation", "names are Kubernetes's"},
+	}},
 	{packages: "internal/kubecel", closed: true, may: []allowance{
 		{"github.com/google/cel-go", "the language"},
 		{"k8s.io/apimachinery", "quantities, and what names look like"},

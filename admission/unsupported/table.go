@@ -81,8 +81,6 @@ func kinds() []Row {
 		{In: "networkpolicies.networking.k8s.io", Effect: "nothing enforces it yet: all pods reach each other"},
 		{In: "ipaddresses.networking.k8s.io", Effect: "the addresses of services are not taken from it"},
 		{In: "servicecidrs.networking.k8s.io", Effect: "the addresses of services are not taken from it"},
-		{In: "validatingadmissionpolicies.admissionregistration.k8s.io", Effect: "it is not evaluated yet: it refuses nothing"},
-		{In: "validatingadmissionpolicybindings.admissionregistration.k8s.io", Effect: "it is not evaluated yet: it refuses nothing"},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/admission/internal/rules"
 	"github.com/planekit/planekit/authn/user"
 	admissionapi "k8s.io/api/admission/v1"
 	authentication "k8s.io/api/authentication/v1"
@@ -43,7 +44,7 @@ func (q *question) request() (*admissionapi.AdmissionRequest, error) {
 		RequestResource:    &resource,
 		RequestSubResource: r.Subresource,
 		Name:               r.Name,
-		Namespace:          namespaceOf(r),
+		Namespace:          rules.NamespaceOf(r),
 		Operation:          admissionapi.Operation(r.Operation),
 		UserInfo:           userInfo(r.User),
 		DryRun:             &dryRun,

@@ -51,7 +51,7 @@ func NewEnv(more ...cel.EnvOption) (*cel.Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := append([]cel.EnvOption{cel.CustomTypeProvider(&provider{base.CELTypeProvider()})}, more...)
+	options := append([]cel.EnvOption{cel.CustomTypeProvider(&provider{base.CELTypeProvider(), objects})}, more...)
 	for _, library := range [][]cel.EnvOption{library(), urls(), addresses(), quantities(), formatting(), versions()} {
 		options = append(options, library...)
 	}

@@ -96,6 +96,8 @@ type Caches struct {
 	ResourceQuotas          *informer.Informer[*corev1.ResourceQuota]
 	MutatingWebhooks        *informer.Informer[*admissionv1.MutatingWebhookConfiguration]
 	ValidatingWebhooks      *informer.Informer[*admissionv1.ValidatingWebhookConfiguration]
+	AdmissionPolicies       *informer.Informer[*admissionv1.ValidatingAdmissionPolicy]
+	AdmissionPolicyBindings *informer.Informer[*admissionv1.ValidatingAdmissionPolicyBinding]
 	PriorityLevels          *informer.Informer[*flowcontrolv1.PriorityLevelConfiguration]
 	FlowSchemas             *informer.Informer[*flowcontrolv1.FlowSchema]
 	PodsByController        *informer.Index[types.UID, *corev1.Pod]
@@ -170,6 +172,8 @@ func New(api *client.Client, log logr.Logger, more ...apiserver.Resource) (*Cach
 		addKind(m, &c.ResourceQuotas, kinds.ResourceQuotas, nil),
 		addKind(m, &c.MutatingWebhooks, kinds.MutatingWebhookConfigurations, nil),
 		addKind(m, &c.ValidatingWebhooks, kinds.ValidatingWebhookConfigurations, nil),
+		addKind(m, &c.AdmissionPolicies, kinds.ValidatingAdmissionPolicies, nil),
+		addKind(m, &c.AdmissionPolicyBindings, kinds.ValidatingAdmissionPolicyBindings, nil),
 		addKind(m, &c.PriorityLevels, kinds.PriorityLevelConfigurations, nil),
 		addKind(m, &c.FlowSchemas, kinds.FlowSchemas, nil),
 		m.addMetadata(),

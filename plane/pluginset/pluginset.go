@@ -8,7 +8,7 @@
 //
 // Package admission/plugins decides which plugins are on and in which order; they
 // read caches, and the API where a cache does not know an object yet. Start returns
-// when the webhooks that are registered are known: what is written before that could
+// when the webhooks and policies that are registered are known: what is written before that could
 // pass them by. A plugin of the program's own is a line in Config.More.
 //
 // Two checks are no plugins in Kubernetes and cannot be switched off: that no
@@ -34,6 +34,7 @@ import (
 	"github.com/planekit/planekit/admission/noderestriction"
 	"github.com/planekit/planekit/admission/plugins"
 	"github.com/planekit/planekit/admission/podresize"
+	"github.com/planekit/planekit/admission/policy"
 	"github.com/planekit/planekit/admission/priority"
 	"github.com/planekit/planekit/admission/resourcequota"
 	"github.com/planekit/planekit/admission/runtimeclass"
@@ -57,6 +58,7 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Config describes the plugins. The first three fields must be set.
@@ -97,7 +99,9 @@ type Set struct {
 	// hooks are nil unless webhooks of either kind are enabled; conditions checks theirs.
 	hooks      *webhook.Plugin
 	conditions admission.Validator
-	parts      []part
+	// policies are nil unless they are enabled.
+	policies *policy.Plugin
+	parts    []part
 }
 
 type part struct {
@@ -120,6 +124,9 @@ func New(c Config) (*Set, error) {
 	}
 	if s.conditions != nil {
 		s.Validators = append(s.Validators, s.conditions)
+	}
+	if s.policies != nil {
+		s.Validators = append(s.Validators, admission.ValidatorFunc(s.policies.Check))
 	}
 	grants, err := s.escalation()
 	if err != nil {
@@ -158,6 +165,7 @@ func (s *Set) table() []plugins.Plugin {
 		plain(claims.ProtectionName, claims.Protection{}),
 		made("MutatingAdmissionWebhook", s.mutatingWebhooks),
 		made("Initializers", s.waitForInitializers),
+		made("ValidatingAdmissionPolicy", s.admissionPolicies),
 		made("ValidatingAdmissionWebhook", s.validatingWebhooks),
 		made("ResourceQuota", s.resourceQuota),
 	}
@@ -315,6 +323,22 @@ func (s *Set) webhooks() (*webhook.Plugin, error) {
 	return s.hooks, nil
 }
 
+// admissionPolicies evaluates ValidatingAdmissionPolicies.
+func (s *Set) admissionPolicies() (any, error) {
+	all := s.config.Caches
+	made, err := policy.New(policy.Config{
+		Policies: all.AdmissionPolicies, Bindings: all.AdmissionPolicyBindings,
+		Namespaces: all.Namespaces, Lookup: s.namespace, Authorizer: s.config.Authorizers,
+		Params: &params{api: s.config.Client, known: map[schema.GroupVersionKind]metav1.APIResource{}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.policies = made
+	s.run("admission policies", made.Run)
+	return made, nil
+}
+
 // unsupported warns of fields that the API server stores and nothing acts on. Its
 // Event objects are those of the API server.
 func (s *Set) unsupported() (admission.Validator, error) {
@@ -370,14 +394,23 @@ func (s *Set) run(name string, run func(context.Context) error) {
 }
 
 // Start starts the plugins and their caches, and returns once they know which
-// webhooks there are.
+// webhooks and policies there are.
 func (s *Set) Start(ctx context.Context, parts *stack.Stack) error {
-	s.config.Caches.Start(parts, s.config.Caches.MutatingWebhooks, s.config.Caches.ValidatingWebhooks)
+	all := s.config.Caches
+	all.Start(parts, all.MutatingWebhooks, all.ValidatingWebhooks)
+	if s.policies != nil {
+		all.Start(parts, all.AdmissionPolicies, all.AdmissionPolicyBindings)
+	}
 	for _, p := range s.parts {
 		parts.Start(p.name, p.run)
 	}
-	if s.hooks == nil {
+	if s.hooks != nil {
+		if err := parts.Await(ctx, s.hooks.Synced()); err != nil {
+			return err
+		}
+	}
+	if s.policies == nil {
 		return nil
 	}
-	return parts.Await(ctx, s.hooks.Synced())
+	return parts.Await(ctx, s.policies.Synced())
 }

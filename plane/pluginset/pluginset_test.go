@@ -28,7 +28,7 @@ func Example() {
 		return
 	}
 	config.Options = pluginset.Options{
-		Enable: []string{"AlwaysPullImages"}, Disable: []string{"NamespaceLifecycle", "ValidatingAdmissionWebhook"},
+		Enable: []string{"AlwaysPullImages"}, Disable: []string{"NamespaceLifecycle", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook"},
 		More: []plugins.Plugin{{Name: "NoLatest", New: func([]byte) (any, error) { return admission.ValidatorFunc(noLatest), nil }}},
 	}
 	set, err := pluginset.New(config)

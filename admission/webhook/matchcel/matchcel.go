@@ -36,6 +36,7 @@ import (
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/internal/kubecel"
+	"github.com/planekit/planekit/internal/kubecel/authorizer"
 	admissionapi "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -144,11 +145,11 @@ func evaluate(ctx context.Context, conditions []condition, variables map[string]
 // variables returns the variables of expressions for a request.
 func (c *Compiler) variables(ctx context.Context, r *admission.Request, asked *admissionapi.AdmissionRequest) (map[string]any, error) {
 	kind := schema.GroupVersionKind(r.Kind)
-	object, err := plain(r.Object, kind)
+	object, err := kubecel.Object(r.Object, kind)
 	if err != nil {
 		return nil, fmt.Errorf("failed to prepare object variable for evaluation: %w", err)
 	}
-	old, err := plain(r.OldObject, kind)
+	old, err := kubecel.Object(r.OldObject, kind)
 	if err != nil {
 		return nil, fmt.Errorf("failed to prepare oldObject variable for evaluation: %w", err)
 	}
@@ -160,31 +161,15 @@ func (c *Compiler) variables(ctx context.Context, r *admission.Request, asked *a
 	if u == nil {
 		u = &user.Info{}
 	}
-	a := authorizer{ctx: ctx, asks: c.config.Authorizer, user: u}
-	resource := resourceCheck{a, authz.Attributes{
+	of, resource := authorizer.Of(ctx, c.config.Authorizer, u, authz.Attributes{
 		Group: r.Resource.Group, Version: "*", Resource: r.Resource.Resource, Subresource: r.Subresource,
 		Namespace: asked.Namespace, Name: r.Name,
-	}}
+	})
 	return map[string]any{
 		"object":                     object,
 		"oldObject":                  old,
 		"request":                    request,
-		"authorizer":                 kubecel.NewOpaque(kubecel.AuthorizerType, a),
-		"authorizer.requestResource": kubecel.NewOpaque(kubecel.ResourceCheckType, resource),
+		"authorizer":                 of,
+		"authorizer.requestResource": resource,
 	}, nil
-}
-
-// plain returns v as maps and slices, with kind as its type if v does not contain one; nil for nil.
-func plain(v any, kind schema.GroupVersionKind) (any, error) {
-	if v == nil {
-		return nil, nil
-	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(v)
-	if err != nil {
-		return nil, err
-	}
-	if fields["kind"] == nil {
-		fields["apiVersion"], fields["kind"] = kind.ToAPIVersionAndKind()
-	}
-	return fields, nil
 }

@@ -26,8 +26,8 @@ const (
 	maxAuditExpression  = 5 << 10
 )
 
-// ValidatingAdmissionPolicies returns the resource of the kind ValidatingAdmissionPolicy. Its
-// expressions are neither compiled nor evaluated.
+// ValidatingAdmissionPolicies returns the resource of the kind ValidatingAdmissionPolicy. Package
+// admission/policy compiles and evaluates its expressions.
 func ValidatingAdmissionPolicies() apiserver.Resource {
 	type policy = admissionv1.ValidatingAdmissionPolicy
 	return apiserver.For(kinds.ValidatingAdmissionPolicies, apiserver.Resource{

@@ -1,4 +1,4 @@
-package matchcel
+package authorizer
 
 import (
 	"context"
@@ -18,9 +18,7 @@ import (
 // authorizer is the user whose permissions are checked, within the request of ctx.
 type authorizer struct {
 	ctx  context.Context
-	asks interface {
-		Authorize(context.Context, authz.Attributes) (authz.Decision, string, error)
-	}
+	asks Authorizer
 	user *user.Info
 }
 
@@ -92,8 +90,8 @@ func says(name string, t *cel.Type, f func(decision) ref.Val) cel.EnvOption {
 	return cel.Function(name, cel.MemberOverload("decision_"+name, []*cel.Type{kubecel.DecisionType}, t, reads(f)))
 }
 
-// authorization returns the library.
-func authorization() []cel.EnvOption {
+// Library returns the functions of the library. The caller declares the variables.
+func Library() []cel.EnvOption {
 	member := func(name, overload string, of, gives *cel.Type, binding cel.OverloadOpt) cel.EnvOption {
 		return cel.Function(name, cel.MemberOverload(overload, []*cel.Type{of, cel.StringType}, gives, binding))
 	}

@@ -1,0 +1,214 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/planekit/planekit/internal/kubecel"
+	"github.com/planekit/planekit/internal/kubecel/authorizer"
+	registration "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// policy is a policy with its bindings, ready to be evaluated. It is immutable.
+type policy struct {
+	from      *registration.ValidatingAdmissionPolicy
+	match     match
+	broken    error // error in the matchConstraints
+	ignore    bool  // ignore failures
+	paramKind *schema.GroupVersionKind
+	bindings  []*binding
+
+	variables   []expression // in the order of the policy; key is the name
+	conditions  []expression
+	validations []validation
+	annotations []expression // key is that of the annotation
+}
+
+type binding struct {
+	from   *registration.ValidatingAdmissionPolicyBinding
+	match  match
+	broken error // error in the matchResources
+}
+
+type validation struct {
+	from    *registration.Validation
+	holds   expression
+	message expression // its text is empty without one
+}
+
+// expression is a compiled expression. If err is set, it does not compile.
+type expression struct {
+	key, text string
+	program   cel.Program
+	of        *cel.Type
+	err       error
+}
+
+// compiler compiles policies. It is immutable.
+type compiler struct {
+	// envs holds the environments by the variables that they have: params, and those of authorization.
+	envs map[variables]*cel.Env
+}
+
+type variables struct{ params, authorizer bool }
+
+func newCompiler() (*compiler, error) {
+	base, err := kubecel.NewEnv(append(authorizer.Library(),
+		cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType),
+		cel.Variable("namespaceObject", kubecel.NamespaceType), cel.Variable("request", kubecel.RequestType))...)
+	if err != nil {
+		return nil, err
+	}
+	c := &compiler{map[variables]*cel.Env{}}
+	for _, has := range []variables{{}, {params: true}, {authorizer: true}, {true, true}} {
+		var more []cel.EnvOption
+		if has.params {
+			more = append(more, cel.Variable("params", cel.DynType))
+		}
+		if has.authorizer {
+			more = append(more, cel.Variable("authorizer", kubecel.AuthorizerType), cel.Variable("authorizer.requestResource", kubecel.ResourceCheckType))
+		}
+		if c.envs[has], err = base.Extend(more...); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// policies returns the policies that have bindings. Those that have not changed are taken from known.
+func (c *compiler) policies(policies iter.Seq[*registration.ValidatingAdmissionPolicy], bindings iter.Seq[*registration.ValidatingAdmissionPolicyBinding], known []*policy) []*policy {
+	bound := map[string][]*binding{}
+	for b := range bindings {
+		one := &binding{from: b}
+		if m := b.Spec.MatchResources; m != nil {
+			one.match, one.broken = newMatch(m)
+		}
+		bound[b.Spec.PolicyName] = append(bound[b.Spec.PolicyName], one)
+	}
+	byObject := map[*registration.ValidatingAdmissionPolicy]*policy{}
+	for _, p := range known {
+		byObject[p.from] = p
+	}
+	all := []*policy{}
+	for from := range policies {
+		of := bound[from.Name]
+		if len(of) == 0 {
+			continue
+		}
+		slices.SortFunc(of, func(a, b *binding) int { return strings.Compare(a.from.Name, b.from.Name) })
+		var p policy
+		if was := byObject[from]; was != nil {
+			p = *was
+		} else {
+			p = *c.policy(from)
+		}
+		p.bindings = of
+		all = append(all, &p)
+	}
+	slices.SortFunc(all, func(a, b *policy) int { return strings.Compare(a.from.Name, b.from.Name) })
+	return all
+}
+
+// scope is where the expressions of one policy are compiled.
+type scope struct {
+	plain, asking *cel.Env // the latter with the variables of authorization
+	fields        map[string]*cel.Type
+}
+
+func (c *compiler) scope(params bool) (*scope, error) {
+	s := &scope{fields: map[string]*cel.Type{}}
+	var wrong [2]error
+	const name, of = "variables", "kubernetes.variables"
+	s.plain, wrong[0] = kubecel.DeclareObject(c.envs[variables{params: true}], name, of, s.fields)
+	s.asking, wrong[1] = kubecel.DeclareObject(c.envs[variables{params, true}], name, of, s.fields)
+	return s, errors.Join(wrong[:]...)
+}
+
+// policy compiles a policy without its bindings.
+func (c *compiler) policy(from *registration.ValidatingAdmissionPolicy) *policy {
+	spec := &from.Spec
+	p := &policy{from: from, ignore: spec.FailurePolicy != nil && *spec.FailurePolicy == registration.Ignore}
+	if spec.MatchConstraints != nil {
+		p.match, p.broken = newMatch(spec.MatchConstraints)
+	}
+	if k := spec.ParamKind; k != nil {
+		kind := schema.FromAPIVersionAndKind(k.APIVersion, k.Kind)
+		p.paramKind = &kind
+	}
+	s, err := c.scope(p.paramKind != nil)
+	if err != nil {
+		p.broken = errors.Join(p.broken, err)
+		return p
+	}
+	p.variables = s.variables(spec.Variables)
+	for i := range spec.MatchConditions {
+		condition := &spec.MatchConditions[i]
+		p.conditions = append(p.conditions, compile(c.envs[variables{true, true}], condition.Name, strings.TrimSpace(condition.Expression), cel.BoolType))
+	}
+	for i := range spec.Validations {
+		v := validation{from: &spec.Validations[i]}
+		v.holds = compile(s.asking, "", v.from.Expression, cel.BoolType)
+		if v.from.MessageExpression != "" {
+			v.message = compile(s.plain, "", v.from.MessageExpression, cel.StringType)
+		}
+		p.validations = append(p.validations, v)
+	}
+	for _, a := range spec.AuditAnnotations {
+		p.annotations = append(p.annotations, compile(s.asking, a.Key, a.ValueExpression, cel.StringType, cel.NullType))
+	}
+	return p
+}
+
+// variables compiles variables, of which each may use those before it.
+func (s *scope) variables(list []registration.Variable) []expression {
+	var all []expression
+	for _, v := range list {
+		e := compile(s.asking, v.Name, v.Expression)
+		s.fields[v.Name] = declared(e.of)
+		all = append(all, e)
+	}
+	return all
+}
+
+// declared returns the type of a variable of a type: values of Kubernetes' own types may be anything.
+func declared(t *cel.Type) *cel.Type {
+	if t == nil {
+		return cel.DynType
+	}
+	switch t.Kind() {
+	case types.BoolKind, types.BytesKind, types.DoubleKind, types.DurationKind, types.IntKind, types.NullTypeKind, types.StringKind,
+		types.TimestampKind, types.UintKind, types.AnyKind:
+		return t
+	case types.ListKind:
+		return cel.ListType(declared(t.Parameters()[0]))
+	case types.MapKind:
+		return cel.MapType(declared(t.Parameters()[0]), declared(t.Parameters()[1]))
+	}
+	return cel.DynType
+}
+
+// compile compiles an expression of one of the types; none are all.
+func compile(env *cel.Env, key, text string, of ...*cel.Type) expression {
+	e := expression{key: key, text: text}
+	ast, err := kubecel.Compile(env, text)
+	if err != nil {
+		e.err = err
+		return e
+	}
+	e.of = ast.OutputType()
+	switch {
+	case len(of) == 0 || slices.ContainsFunc(of, e.of.IsExactType):
+		e.program, e.err = kubecel.Program(env, ast)
+	case len(of) == 1:
+		e.err = fmt.Errorf("must evaluate to %v but got %v", of[0], e.of)
+	default:
+		e.err = fmt.Errorf("must evaluate to one of %v but got %v", of, e.of)
+	}
+	return e
+}
