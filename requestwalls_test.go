@@ -29,7 +29,6 @@ var requestWalls = []wall{
 		{"authn/user", sharedNoun},
 		{"authz", "policies ask the server's own authorizer"},
 		{"internal/kubecel", celAlike},
-		{"localcache", "policies are read from caches"},
 		{"github.com/google/cel-go", "policies are written in it"},
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
@@ -56,6 +55,9 @@ var requestWalls = []wall{
 		{"authn/user", sharedNoun},
 		{"authz", "who approves and signs is asked of the server's own authorizer"},
 		{"k8s.io/api/certificates", kubeTypes},
+	}},
+	{packages: "admission/internal/rules", may: []allowance{
+		{"k8s.io/api/admissionregistration", "the rules of webhooks and policies are Kubernetes's"},
 	}},
 	{packages: "admission/internal/signers", may: []allowance{
 		{"authn/user", sharedNoun},
