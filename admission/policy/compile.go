@@ -24,10 +24,10 @@ type policy struct {
 	paramKind *schema.GroupVersionKind
 	bindings  []*binding
 
-	variables   []expression // in the order of the policy; key is the name
+	variables   []expression // in the order of the policy; their keys are their names
 	conditions  []expression
 	validations []validation
-	annotations []expression // key is that of the annotation
+	annotations []expression // their keys are those of the annotations
 }
 
 type binding struct {

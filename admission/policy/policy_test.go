@@ -159,7 +159,7 @@ func run(t testing.TB, policies *cache[*registration.ValidatingAdmissionPolicy],
 	return p
 }
 
-// seen is what the client and the audit event are told.
+// seen collects the warnings to the client and the annotations of the audit event.
 type seen struct{ warnings, annotations []string }
 
 func request(s *seen) *admission.Request {

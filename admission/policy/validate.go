@@ -25,7 +25,7 @@ type denial struct {
 	reason          metav1.StatusReason // empty means Invalid
 }
 
-// decision is what one validation says. Its index is that of the validation.
+// decision describes a violation of the validation with the index.
 type decision struct {
 	index   int
 	message string
@@ -173,7 +173,7 @@ func (q *request) evaluate(ctx context.Context, p *policy, b *binding, param map
 	}
 }
 
-// failure is what the audit event says of a violation.
+// failure describes a violation in the audit event.
 type failure struct {
 	Message           string                          `json:"message"`
 	Policy            string                          `json:"policy"`

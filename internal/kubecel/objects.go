@@ -11,7 +11,7 @@ import (
 var (
 	RequestType = cel.ObjectType("kubernetes.AdmissionRequest")
 	UserType    = cel.ObjectType("kubernetes.UserInfo")
-	// NamespaceType is that of a namespace as policies see it.
+	// NamespaceType describes a namespace as policies see it.
 	NamespaceType = cel.ObjectType("kubernetes.Namespace")
 )
 

@@ -56,7 +56,7 @@ type costly struct {
 
 // place is where a schema is.
 type place struct {
-	// count is how many values of the schema an object has at most, if that is bounded.
+	// count bounds the values of the schema that an object has, if bounded is set.
 	count   uint64
 	bounded bool
 	// apart is the path of the first schema above whose values have no old ones; nil is none.
