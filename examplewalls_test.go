@@ -22,7 +22,7 @@ var exampleWalls = []wall{
 		{"plane/credentials", "the administrator's name"},
 		{"github.com/go-logr/logr", logging},
 	}},
-	{packages: "examples/cluster/store", closed: true, may: []allowance{
+	{packages: "examples/cluster/objectstore", closed: true, may: []allowance{
 		{"examples/cluster/datadir", "the embedded etcd has its data there"},
 		{"plane/stack", "an etcd stops in its turn"},
 		{"storage", "it chooses one of its stores"},

@@ -21,7 +21,7 @@ import (
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/examples/cluster/datadir"
 	"github.com/planekit/planekit/examples/cluster/machine"
-	"github.com/planekit/planekit/examples/cluster/store"
+	"github.com/planekit/planekit/examples/cluster/objectstore"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/controllerset"
 	"github.com/planekit/planekit/plane/credentials"
@@ -145,7 +145,7 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 	if err != nil {
 		return plane.Config{}, err
 	}
-	opened, err := store.Open(ctx, store.Config{Options: o.store, Dir: c.dir, Stack: c.stack, Log: c.log})
+	opened, err := objectstore.Open(ctx, objectstore.Config{Options: o.store, Dir: c.dir, Stack: c.stack, Log: c.log})
 	if err != nil {
 		return plane.Config{}, err
 	}

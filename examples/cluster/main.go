@@ -23,7 +23,7 @@ import (
 	"syscall"
 
 	"github.com/go-logr/logr"
-	"github.com/planekit/planekit/examples/cluster/store"
+	"github.com/planekit/planekit/examples/cluster/objectstore"
 	"github.com/spf13/cobra"
 )
 
@@ -92,7 +92,7 @@ func command(stopNow <-chan struct{}) *cobra.Command {
 		},
 	}
 	o.add(c.Flags())
-	c.AddCommand(store.SnapshotCommand(dataDir))
+	c.AddCommand(objectstore.SnapshotCommand(dataDir))
 	return c
 }
 

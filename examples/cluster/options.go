@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/planekit/planekit/examples/cluster/store"
+	"github.com/planekit/planekit/examples/cluster/objectstore"
 	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/kubelet/kubeletconfig"
 	"github.com/planekit/planekit/plane/kubeflags"
@@ -35,7 +35,7 @@ type options struct {
 	machineCIDR                 string
 	machineNetwork              netip.Prefix // parsed machineCIDR; not valid where it is auto
 	runtime, containerdSocket   string
-	store                       *store.Options // the flags that say where objects are kept
+	store                       *objectstore.Options // the flags that say where objects are kept
 	offlineImages, imageCache   string
 	clusterCIDR                 string
 	kube                        *kubeflags.Options // the flags that kube-apiserver and kube-controller-manager have too
@@ -65,7 +65,7 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.IntVar(&o.nodes, "nodes", 1, "number of nodes")
 	flags.StringVar(&o.runtime, "runtime", "auto", "what runs containers: auto, containerd or fake (in this process)")
 	flags.StringVar(&o.containerdSocket, "containerd-socket", "", "use the containerd that listens here rather than one of our own; one node only")
-	o.store = store.AddFlags(flags)
+	o.store = objectstore.AddFlags(flags)
 	flags.StringVar(&o.clusterCIDR, "cluster-cidr", autoCIDR, "addresses of pods; each node gets a /24 of them; auto takes the first free /16 from 10.244.0.0 to 10.255.0.0, then from 10.200.0.0, and keeps to it")
 	flags.BoolVar(&o.machines, "machines", true, "with containerd and several nodes, run each node as a machine in namespaces of its own, rather than all in this process")
 	flags.StringVar(&o.machineCIDR, "machine-cidr", autoCIDR, "addresses of machines; auto takes the first free /24 from 10.199.0.0")

@@ -48,7 +48,7 @@ import (
 )
 
 const (
-	// name is that of the ConfigMap, and of the roles that let nodes read it.
+	// name names the ConfigMap, and the roles that let nodes read it.
 	name = "cluster-network"
 	// key is the key of the network in the ConfigMap.
 	key = "net-conf.json"

@@ -22,7 +22,7 @@ import (
 
 // Config describes the runtime of a node. Dir, Name, Bridge, Pods and Plugin must be set.
 type Config struct {
-	// Socket is that of a containerd that was there. Empty means one of the node's own.
+	// Socket names the socket of a containerd that was there. Empty means one of the node's own.
 	Socket string
 	// Dir is the directory of the node's files.
 	Dir string

@@ -1,10 +1,10 @@
-package store_test
+package objectstore_test
 
 import (
 	"context"
 	"fmt"
 
-	"github.com/planekit/planekit/examples/cluster/store"
+	"github.com/planekit/planekit/examples/cluster/objectstore"
 	"github.com/planekit/planekit/plane/stack"
 	"github.com/planekit/planekit/storage"
 	"github.com/spf13/pflag"
@@ -12,7 +12,7 @@ import (
 
 func Example() {
 	flags := pflag.NewFlagSet("cluster", pflag.ContinueOnError)
-	options := store.AddFlags(flags)
+	options := objectstore.AddFlags(flags)
 	if err := flags.Parse([]string{"--storage", "memory"}); err != nil {
 		panic(err)
 	}
@@ -20,7 +20,7 @@ func Example() {
 		panic(err)
 	}
 	ctx, s := context.Background(), stack.New()
-	opened, err := store.Open(ctx, store.Config{Options: options, Stack: s})
+	opened, err := objectstore.Open(ctx, objectstore.Config{Options: options, Stack: s})
 	if err != nil {
 		panic(err)
 	}

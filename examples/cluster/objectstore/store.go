@@ -1,14 +1,14 @@
-// Package store keeps the objects of a cluster: in memory, in an etcd that is part of the process and has its data
+// Package objectstore keeps the objects of a cluster: in memory, in an etcd that is part of the process and has its data
 // in the data directory, or in an external etcd; encrypted, if a file with keys says so. It also saves and restores
 // snapshots of the etcd.
 //
-//	options := store.AddFlags(flags)
+//	options := objectstore.AddFlags(flags)
 //	...
 //	err := options.Check()
-//	opened, err := store.Open(ctx, store.Config{Options: options, Dir: dir, Stack: s, Log: log})
+//	opened, err := objectstore.Open(ctx, objectstore.Config{Options: options, Dir: dir, Stack: s, Log: log})
 //
 // What Open starts runs on the stack and ends with it.
-package store
+package objectstore
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package store
+package objectstore
 
 import (
 	"context"
@@ -114,7 +114,7 @@ func humanSize(n int64) string {
 	return fmt.Sprintf("%.1f %s", size, name)
 }
 
-// source is what a snapshot is of: an external etcd, or else that of a data directory.
+// source names the etcd that a snapshot shows: an external one, or else that of a data directory.
 type source struct {
 	dir      string
 	external external
