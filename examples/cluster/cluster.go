@@ -22,11 +22,13 @@ import (
 	"github.com/planekit/planekit/examples/cluster/datadir"
 	"github.com/planekit/planekit/examples/cluster/machine"
 	"github.com/planekit/planekit/examples/cluster/objectstore"
+	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/controllerset"
 	"github.com/planekit/planekit/plane/credentials"
 	"github.com/planekit/planekit/plane/join"
 	"github.com/planekit/planekit/plane/metricsserver"
+	"github.com/planekit/planekit/plane/nodes"
 	"github.com/planekit/planekit/plane/podnetwork"
 	"github.com/planekit/planekit/plane/scavenge"
 	"github.com/planekit/planekit/plane/stack"
@@ -65,7 +67,7 @@ type cluster struct {
 	// invitation is for nodes in other processes; nil where none can join.
 	invitation *join.Invitation
 	checks     []apiserver.Check // of the API server's readiness
-	ends       ends              // what ends pods before this machine shuts down
+	shutdowns  nodes.Shutdowns   // what ends pods before this machine shuts down
 	metrics    *metrics.Metrics
 }
 
@@ -251,6 +253,14 @@ func (c *cluster) invite(ctx context.Context, p *plane.Plane, _ *stack.Stack) er
 	}
 	c.invitation = invitation
 	return nil
+}
+
+// watchShutdown ends the pods of all nodes when this machine shuts down, if --kubelet-config gives them time for
+// that. It is a [plane.Part].
+func (c *cluster) watchShutdown(_ context.Context, _ *plane.Plane, s *stack.Stack) error {
+	var config kubelet.Config
+	c.options.configureKubelet(&config)
+	return c.shutdowns.Watch(s, config.Shutdown, c.log)
 }
 
 func startScavenger(_ context.Context, _ *plane.Plane, s *stack.Stack) error {

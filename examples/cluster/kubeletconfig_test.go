@@ -35,7 +35,7 @@ func TestKubeletConfig(t *testing.T) {
 	if pods.Value() != 3 || len(k.Eviction.Thresholds) != 1 {
 		t.Errorf("%+v", k)
 	}
-	if got := o.kubeletWarnings(); len(got) != 1 || !strings.HasPrefix(got[0], "address has no effect") {
+	if got := o.kubelet.Warnings(); len(got) != 1 || !strings.HasPrefix(got[0], "address has no effect") {
 		t.Error(got)
 	}
 	// Static pods and TLS are for this program.
@@ -44,11 +44,11 @@ func TestKubeletConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	static, serve := staticpods.Config{}, server.Config{TLS: &tls.Config{}}
-	o.configureStatic(&static)
-	o.configureServer(&serve)
+	o.kubelet.StaticPods(&static)
+	o.kubelet.Server(&serve)
 	if static.Path != filepath.Join(filepath.Dir(file), "manifests") || static.URL != "http://x/" || static.URLPeriod != 3*time.Second ||
-		static.Period != 20*time.Second || serve.TLS.MinVersion != tls.VersionTLS13 || len(o.kubeletWarnings()) != 0 {
-		t.Errorf("%+v %x %v", static, serve.TLS.MinVersion, o.kubeletWarnings())
+		static.Period != 20*time.Second || serve.TLS.MinVersion != tls.VersionTLS13 || len(o.kubelet.Warnings()) != 0 {
+		t.Errorf("%+v %x %v", static, serve.TLS.MinVersion, o.kubelet.Warnings())
 	}
 	for arguments, want := range map[string]string{
 		"--pod-manifest-path m": "staticPodPath and --pod-manifest-path exclude each other",

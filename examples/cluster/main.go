@@ -74,7 +74,7 @@ func command(stopNow <-chan struct{}) *cobra.Command {
 			if err := o.complete(); err != nil {
 				return err
 			}
-			for _, warning := range o.kubeletWarnings() {
+			for _, warning := range o.kubelet.Warnings() {
 				fmt.Fprintln(c.ErrOrStderr(), "cluster: --kubelet-config:", warning)
 			}
 			for _, warning := range o.schedulerWarnings() {

@@ -84,7 +84,7 @@ func (c *cluster) startNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config.Port, config.ManifestPath, config.StaticPods = j.port, c.options.manifestPath, c.options.configureStatic
+	config.Port, config.ManifestPath, config.StaticPods = j.port, c.options.manifestPath, c.options.kubelet.StaticPods
 	config.Address = address.String()
 	if c.runtime != "fake" && network.DNS.IsValid() {
 		config.Kubelet = c.withDNS(network.DNS)
@@ -130,9 +130,7 @@ func (c *cluster) claimNode(ctx context.Context) error {
 // controlPlane returns how the node, which has that address, reaches its control plane.
 func (c *cluster) controlPlane(ctx context.Context, address netip.Addr) (nodes.Remote, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert}
-	if c.options.kubelet != nil {
-		c.options.program.ApplyTLS(config)
-	}
+	c.options.kubelet.TLS(config)
 	file := c.options.kubeconfig
 	if c.options.joining.server != "" {
 		joiner, err := c.join(ctx, address)

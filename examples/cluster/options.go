@@ -14,8 +14,8 @@ import (
 
 	"github.com/planekit/planekit/examples/cluster/objectstore"
 	"github.com/planekit/planekit/kubelet/eviction"
-	"github.com/planekit/planekit/kubelet/kubeletconfig"
 	"github.com/planekit/planekit/plane/kubeflags"
+	"github.com/planekit/planekit/plane/nodes"
 	"github.com/planekit/planekit/schedule/policy"
 )
 
@@ -42,12 +42,11 @@ type options struct {
 	profiling                   bool
 	metricsServer               bool
 	metricResolution            time.Duration
-	kubeletConfig               string                // file of a KubeletConfiguration
-	kubelet                     *kubeletconfig.File   // its contents; nil without a file
-	program                     kubeletconfig.Program // what of it is for this program
-	schedulerConfig             string                // file of a KubeSchedulerConfiguration
-	policyConfigFile            string                // file of a Policy
-	scheduler                   *policy.File          // the contents of one of both; nil without a file
+	kubeletConfig               string       // file of a KubeletConfiguration
+	kubelet                     *nodes.File  // its contents; nil without a file
+	schedulerConfig             string       // file of a KubeSchedulerConfiguration
+	policyConfigFile            string       // file of a Policy
+	scheduler                   *policy.File // the contents of one of both; nil without a file
 	evictionHard                string
 	manifestPath                string
 	thresholds                  []eviction.Threshold // those of evictionHard

@@ -75,7 +75,7 @@ func (c *cluster) node(at place, mirrors map[string]string) (nodes.Config, error
 	runtime, err := c.newRuntime(at, mirrors)
 	return nodes.Config{
 		Name: at.name, Dir: at.dir, Address: machine.HostAddress(c.podNetwork).String(), CgroupRoot: at.cgroup, Runtime: runtime,
-		Server: c.options.configureServer, Kubelet: c.options.configureKubelet, Started: func(k *kubelet.Kubelet) { c.ends.add(k) },
+		Server: c.options.kubelet.Server, Kubelet: c.options.configureKubelet, Started: func(k *kubelet.Kubelet) { c.shutdowns.Add(k) },
 		Moved: c.moved, StopNow: c.options.stopNow, Log: c.log,
 	}, err
 }
@@ -105,7 +105,7 @@ func (c *cluster) startNodes(ctx context.Context, p *plane.Plane, s *stack.Stack
 			return err
 		}
 		if index == 0 {
-			config.ManifestPath, config.StaticPods = c.options.manifestPath, c.options.configureStatic
+			config.ManifestPath, config.StaticPods = c.options.manifestPath, c.options.kubelet.StaticPods
 		}
 		all = append(all, config)
 	}

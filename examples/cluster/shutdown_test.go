@@ -1,52 +1,13 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/planekit/planekit/plane/stack"
 )
-
-// slowEnder takes a second.
-type slowEnder struct {
-	err             error
-	ended, canceled int
-}
-
-func (e *slowEnder) Shutdown(context.Context) error {
-	time.Sleep(time.Second)
-	e.ended++
-	return e.err
-}
-
-func (e *slowEnder) CancelShutdown() { e.canceled++ }
-
-// TestEnds: all nodes end their pods at the same time, and one that fails hinders no other.
-func TestEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		broken := errors.New("broken")
-		a, b := &slowEnder{err: broken}, &slowEnder{}
-		var e ends
-		e.add(a)
-		e.add(b)
-		began := time.Now()
-		if err := e.shutdown(t.Context()); !errors.Is(err, broken) || time.Since(began) != time.Second {
-			t.Errorf("%v after %v", err, time.Since(began))
-		}
-		e.cancel()
-		for _, one := range []*slowEnder{a, b} {
-			if one.ended != 1 || one.canceled != 1 {
-				t.Errorf("%+v", one)
-			}
-		}
-	})
-}
 
 // TestWatchShutdown: without logind the cluster says once that the fields for a shutdown have no effect, and goes
 // on. Without these fields it does not ask.
