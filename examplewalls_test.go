@@ -56,7 +56,6 @@ var exampleWalls = []wall{
 		{"authn", "here the rooms are joined"},
 		{"client", "here the rooms are joined"},
 		{"kubelet", "here the rooms are joined"},
-		{"reconcile", "here the rooms are joined"},
 		{"schedule", "here the rooms are joined"},
 		{"examples/cluster", "its own parts"},
 		{"github.com/spf13", "the command line"},

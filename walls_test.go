@@ -397,6 +397,13 @@ var otherWalls = []wall{
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},
 	}},
+	{packages: "plane/observe", closed: true, may: []allowance{
+		{"plane", itsRoom},
+		{"apiserver", "it has metrics, hooks and handlers"},
+		{"reconcile/metrics", "metrics of controllers"},
+		{"schedule", "metrics of decisions"},
+		{"k8s.io/apimachinery", machinery},
+	}},
 	{packages: "plane/standalone", closed: true, may: []allowance{
 		{"plane/stack", "the parts stop in reverse order"},
 		{"kubelet", "a node is a kubelet"},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,24 +16,20 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/admission/unsupported"
 	"github.com/planekit/planekit/apiserver"
-	"github.com/planekit/planekit/apiserver/metrics"
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/examples/cluster/datadir"
 	"github.com/planekit/planekit/examples/cluster/machine"
 	"github.com/planekit/planekit/examples/cluster/objectstore"
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/plane"
-	"github.com/planekit/planekit/plane/controllerset"
 	"github.com/planekit/planekit/plane/credentials"
 	"github.com/planekit/planekit/plane/join"
 	"github.com/planekit/planekit/plane/metricsserver"
 	"github.com/planekit/planekit/plane/nodes"
+	"github.com/planekit/planekit/plane/observe"
 	"github.com/planekit/planekit/plane/podnetwork"
 	"github.com/planekit/planekit/plane/scavenge"
 	"github.com/planekit/planekit/plane/stack"
-	workmetrics "github.com/planekit/planekit/reconcile/metrics"
-	"github.com/planekit/planekit/schedule"
-	schedulemetrics "github.com/planekit/planekit/schedule/metrics"
 )
 
 // cluster is a control plane with what only this program has: etcd, files, machines.
@@ -66,9 +61,7 @@ type cluster struct {
 	startMachines func(ctx context.Context, p *plane.Plane, s *stack.Stack, mirror string) error
 	// invitation is for nodes in other processes; nil where none can join.
 	invitation *join.Invitation
-	checks     []apiserver.Check // of the API server's readiness
-	shutdowns  nodes.Shutdowns   // what ends pods before this machine shuts down
-	metrics    *metrics.Metrics
+	shutdowns  nodes.Shutdowns // what ends pods before this machine shuts down
 }
 
 // run brings the cluster up, says so on stdout, and runs it until ctx is done.
@@ -130,7 +123,6 @@ func (c *cluster) start(ctx context.Context) (*plane.Plane, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.metrics.CountObjects(p.Server.CountStored)
 	part := c.stack.Start("control plane", p.Run)
 	part.Bounded, part.WaitingFor = true, p.WaitingFor
 	return p, c.stack.Await(ctx, p.Ready())
@@ -151,12 +143,6 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 	if err != nil {
 		return plane.Config{}, err
 	}
-	c.checks = opened.Checks
-	c.metrics = metrics.New()
-	work, decisions := workmetrics.New(), schedulemetrics.New()
-	if err := cmp.Or(c.metrics.Register(work), c.metrics.Register(decisions)); err != nil {
-		return plane.Config{}, err
-	}
 	advertised := c.advertised()
 	if !advertised.IsValid() {
 		c.log.Info("the host has no address that pods could reach: default/kubernetes has no endpoints")
@@ -164,14 +150,19 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 	config := plane.Config{
 		Store: opened.Store, Listener: listener, Credentials: keys, Authenticators: []authn.Authenticator{tokens},
 		PodCIDR: c.podNetwork, Advertise: advertised, MayDialNode: mayBeNode(machine.HostAddress(c.podNetwork)),
-		Controllers: controllerset.Options{Metrics: work},
-		Scheduler:   func(s *schedule.Config) { s.Meters = decisions.Meters() },
-		Configure:   c.observe, SchedulerFile: o.scheduler,
+		SchedulerFile: o.scheduler,
+		Configure: func(_ *plane.Plane, config *apiserver.Config) error {
+			config.Checks = opened.Checks
+			return nil
+		},
 		Parts:   []plane.Part{c.writeKubeconfig, c.publishNetwork, c.startMetricsServer, c.invite, c.startNodes, c.watchShutdown, startScavenger},
 		StopNow: o.stopNow,
 		Log:     c.log,
 	}
 	config.Admission.Unsupported = c.unsupported()
+	if err := observe.Add(&config, observe.Options{Profiles: o.profiling}); err != nil {
+		return config, err
+	}
 	if c.gateway.IsValid() {
 		if err := o.setDefault("enable-bootstrap-token-auth", "true"); err != nil {
 			return config, err

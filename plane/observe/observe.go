@@ -1,0 +1,84 @@
+// Package observe lets operators see what a control plane does: metrics of the API server, its store, controllers and
+// scheduler at /metrics, in Prometheus' formats and with the names that Kubernetes has, and profiles of the process
+// below /debug/pprof/.
+//
+//	config := plane.Config{Log: log}
+//	if err := observe.Add(&config, observe.Options{Profiles: true}); err != nil {
+//		return err
+//	}
+//	p, err := plane.New(config)
+//
+// Authorization asks for these paths like for any other: an administrator may get them. Handlers of the program's own
+// under the same paths win.
+package observe
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"net/http/pprof"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/metrics"
+	"github.com/planekit/planekit/plane"
+	workmetrics "github.com/planekit/planekit/reconcile/metrics"
+	"github.com/planekit/planekit/schedule"
+	schedulemetrics "github.com/planekit/planekit/schedule/metrics"
+)
+
+// Options choose what is seen beside metrics.
+type Options struct {
+	// Profiles serves profiles of the process.
+	Profiles bool
+}
+
+// Add makes the control plane of c show what it does. It replaces Controllers.Metrics, and calls the functions that
+// Scheduler and Configure have had before its own. Call it once for a plane.Config.
+func Add(c *plane.Config, o Options) error {
+	m, work, decisions := metrics.New(), workmetrics.New(), schedulemetrics.New()
+	if err := errors.Join(m.Register(work), m.Register(decisions)); err != nil {
+		return err
+	}
+	scheduler, configure := c.Scheduler, c.Configure
+	c.Controllers.Metrics = work
+	c.Scheduler = func(s *schedule.Config) {
+		if scheduler != nil {
+			scheduler(s)
+		}
+		s.Meters = decisions.Meters()
+	}
+	c.Configure = func(p *plane.Plane, config *apiserver.Config) error {
+		if configure != nil {
+			if err := configure(p, config); err != nil {
+				return err
+			}
+		}
+		config.Hooks, config.Store = m.Hooks(), m.Store(config.Store)
+		handlers := map[string]http.Handler{"/metrics": m.Handler()}
+		if o.Profiles {
+			maps.Copy(handlers, profiles())
+		}
+		maps.Copy(handlers, config.Handlers)
+		config.Handlers = handlers
+		m.FlowControl(config.FlowControl)
+		m.CountObjects(func(ctx context.Context) (map[schema.GroupResource]int64, error) {
+			return p.Server.CountStored(ctx) // the server is there once metrics are read
+		})
+		return nil
+	}
+	return nil
+}
+
+// profiles returns the handlers of profiles, which have the paths of kube-apiserver.
+func profiles() map[string]http.Handler {
+	return map[string]http.Handler{
+		"/debug/pprof":         http.RedirectHandler("/debug/pprof/", http.StatusMovedPermanently),
+		"/debug/pprof/":        http.HandlerFunc(pprof.Index),
+		"/debug/pprof/profile": http.HandlerFunc(pprof.Profile),
+		"/debug/pprof/symbol":  http.HandlerFunc(pprof.Symbol),
+		"/debug/pprof/trace":   http.HandlerFunc(pprof.Trace),
+	}
+}
