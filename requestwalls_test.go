@@ -100,6 +100,7 @@ var requestWalls = []wall{
 		{"authn/user", sharedNoun},
 		{"internal/upgraded", "streams are bounded in one way at both ends"},
 		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/api/discovery", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},
 	}},
