@@ -53,6 +53,7 @@ flakes: compat-tools
 # The stock programs that the tests drive.
 compat-tools: build
 	@cd bench && $(BUILD) -tags=$(TAGS) -o ../$(BIN)/stock/ ./cmd/etcd ./cmd/kube-apiserver ./cmd/kube-controller-manager ./cmd/kube-scheduler ./cmd/kubelet
+	@cd bench/cmd/coredns && $(BUILD) -tags=$(TAGS) -o ../../../$(BIN)/stock/ .
 
 # The stock clients alone.
 compat: compat-tools
