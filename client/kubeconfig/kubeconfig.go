@@ -217,3 +217,16 @@ func (c *Config) Write(path string) error {
 	}
 	return nil
 }
+
+// MergeInto writes the configuration to the file at path, like Write. What others have put into the file stays; of
+// entries with the same name, and of two current contexts, those of c win.
+func (c *Config) MergeInto(path string) error {
+	theirs, err := Load(path)
+	switch {
+	case err == nil:
+		c = Merge(c, theirs)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return c.Write(path)
+}

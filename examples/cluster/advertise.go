@@ -36,3 +36,14 @@ func (c *cluster) serviceNames() []string {
 	}
 	return names
 }
+
+// servingHosts returns the names of the API server beside those that every server has.
+func servingHosts(address net.Addr, more []string) []string {
+	var hosts []string
+	if host, _, err := net.SplitHostPort(address.String()); err == nil {
+		if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
+			hosts = append(hosts, host)
+		}
+	}
+	return append(hosts, more...)
+}

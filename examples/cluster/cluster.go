@@ -64,7 +64,7 @@ type cluster struct {
 	shutdowns  nodes.Shutdowns // what ends pods before this machine shuts down
 }
 
-// run brings the cluster up, says so on stdout, and runs it until ctx is done.
+// run brings up what the role says, a control plane or one node, says so on stdout, and runs it until ctx is done.
 func run(ctx context.Context, o options, stdout io.Writer, log logr.Logger) (err error) {
 	begin := time.Now()
 	c := &cluster{options: o, log: log, stack: stack.New()}
@@ -78,11 +78,16 @@ func run(ctx context.Context, o options, stdout io.Writer, log logr.Logger) (err
 	defer func() { err = errors.Join(err, c.dir.Close()) }()
 	defer func() { err = errors.Join(err, c.stop()) }()
 
-	p, err := c.start(ctx)
+	start := c.startPlane
+	if o.role == roleNode {
+		start = c.startNode
+	}
+	announce, err := start(ctx)
 	if err != nil {
 		return err
 	}
-	c.announce(stdout, p.URL(), time.Since(begin))
+	fmt.Fprintf(stdout, "ready in %v: ", time.Since(begin).Round(time.Millisecond))
+	announce(stdout)
 	return c.stack.Run(ctx)
 }
 
@@ -98,8 +103,11 @@ func (c *cluster) stop() error {
 	return c.releasePodNetwork()
 }
 
-// start starts what the control plane stands on, and then the control plane.
-func (c *cluster) start(ctx context.Context) (*plane.Plane, error) {
+// announcement says on stdout what is ready, and how to use it.
+type announcement func(stdout io.Writer)
+
+// startPlane starts what the control plane stands on, and then the control plane.
+func (c *cluster) startPlane(ctx context.Context) (announcement, error) {
 	// A port that is taken is found out before anything else has begun. The
 	// server closes the listener, if it comes to that.
 	listener, err := net.Listen("tcp", c.options.listen)
@@ -125,7 +133,7 @@ func (c *cluster) start(ctx context.Context) (*plane.Plane, error) {
 	}
 	part := c.stack.Start("control plane", p.Run)
 	part.Bounded, part.WaitingFor = true, p.WaitingFor
-	return p, c.stack.Await(ctx, p.Ready())
+	return func(stdout io.Writer) { c.announce(stdout, p.URL()) }, c.stack.Await(ctx, p.Ready())
 }
 
 // config returns what the flags say of the control plane, whose store it opens.
@@ -192,7 +200,7 @@ func (c *cluster) unsupported() []unsupported.Row {
 }
 
 func (c *cluster) writeKubeconfig(_ context.Context, p *plane.Plane, _ *stack.Stack) error {
-	return writeKubeconfig(c.options.kubeconfig, p.Kubeconfig())
+	return p.Kubeconfig().MergeInto(c.options.kubeconfig)
 }
 
 func (c *cluster) startMetricsServer(ctx context.Context, p *plane.Plane, s *stack.Stack) error {
@@ -259,9 +267,9 @@ func startScavenger(_ context.Context, _ *plane.Plane, s *stack.Stack) error {
 	return nil
 }
 
-// announce writes the line that says the cluster is serving, and how to use it.
-func (c *cluster) announce(stdout io.Writer, url string, took time.Duration) {
-	fmt.Fprintf(stdout, "ready in %v: %s\n\n", took.Round(time.Millisecond), url)
+// announce writes where the cluster is serving, and how to use it.
+func (c *cluster) announce(stdout io.Writer, url string) {
+	fmt.Fprintf(stdout, "%s\n\n", url)
 	if c.notice != "" {
 		fmt.Fprintln(stdout, c.notice)
 		fmt.Fprintln(stdout)

@@ -78,11 +78,11 @@ func start(t *testing.T, dir string, arguments ...string) *running {
 // startLogging is start with a log of its own.
 func startLogging(t *testing.T, dir string, log logr.Logger, arguments ...string) *running {
 	t.Helper()
-	return startRole(t, log, run, append([]string{"--data-dir", dir, "--listen", "127.0.0.1:0", "--runtime", "fake"}, arguments...)...)
+	return startRole(t, log, append([]string{"--data-dir", dir, "--listen", "127.0.0.1:0", "--runtime", "fake"}, arguments...)...)
 }
 
 // startRole runs a role until stop, or the end of the test.
-func startRole(t *testing.T, log logr.Logger, run func(context.Context, options, io.Writer, logr.Logger) error, arguments ...string) *running {
+func startRole(t *testing.T, log logr.Logger, arguments ...string) *running {
 	t.Helper()
 	o, err := parse(arguments...)
 	if err != nil {

@@ -11,6 +11,9 @@ import (
 // mirrors says where the nodes' pulls go instead of the public registries; nil
 // means to those.
 func (c *cluster) mirrors(ctx context.Context, s *stack.Stack) (map[string]string, error) {
+	if c.runtime == "fake" { // which pulls nothing
+		return nil, nil
+	}
 	if at := c.options.joining.mirror; at != "" {
 		return offline.Mirrors(at), nil
 	}

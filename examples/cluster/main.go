@@ -80,11 +80,7 @@ func command(stopNow <-chan struct{}) *cobra.Command {
 			for _, warning := range o.schedulerWarnings() {
 				fmt.Fprintln(c.ErrOrStderr(), "cluster:", warning)
 			}
-			role := run
-			if o.role == roleNode {
-				role = runNode
-			}
-			err := role(c.Context(), o, c.OutOrStdout(), logger(o.verbosity))
+			err := run(c.Context(), o, c.OutOrStdout(), logger(o.verbosity))
 			if errors.Is(err, context.Canceled) {
 				return nil // interrupted before it was ready
 			}

@@ -13,48 +13,21 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/kubeconfig"
-	"github.com/planekit/planekit/examples/cluster/datadir"
 	"github.com/planekit/planekit/examples/cluster/machine"
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/server/tlsfiles"
 	"github.com/planekit/planekit/plane/join"
 	"github.com/planekit/planekit/plane/nodes"
 	"github.com/planekit/planekit/plane/podnetwork"
-	"github.com/planekit/planekit/plane/stack"
 )
 
-// runNode brings one node up, says so on stdout, and runs it until ctx is done. Its control plane is in another
-// process.
-func runNode(ctx context.Context, o options, stdout io.Writer, log logr.Logger) (err error) {
-	begin := time.Now()
-	c := &cluster{options: o, log: log, stack: stack.New()}
-	c.stack.Now = o.stopNow
-	if err := c.chooseRuntime(); err != nil {
-		return err
-	}
-	if c.dir, err = datadir.Open(o.dataDir); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.dir.Close()) }()
-	defer func() { err = errors.Join(err, c.stop()) }()
-	if err := c.startNode(ctx); err != nil {
-		return err
-	}
-	fmt.Fprintf(stdout, "ready in %v: node %s\n", time.Since(begin).Round(time.Millisecond), o.joining.name)
-	if c.notice != "" {
-		fmt.Fprintf(stdout, "\n%s\n", c.notice)
-	}
-	return c.stack.Run(ctx)
-}
-
-// startNode starts what the node stands on, and then the node.
-func (c *cluster) startNode(ctx context.Context) error {
+// startNode starts what a node stands on whose control plane is in another process, and then the node.
+func (c *cluster) startNode(ctx context.Context) (announcement, error) {
 	j := c.options.joining
 	if err := c.claimNode(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	address := j.ip
 	if !address.IsValid() {
@@ -62,27 +35,25 @@ func (c *cluster) startNode(ctx context.Context) error {
 	}
 	remote, err := c.controlPlane(ctx, address)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	network, err := podnetwork.Read(ctx, remote.Client, c.log)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.podNetwork = network.Pods
 	if err := c.joinNetwork(remote.Client, network, address); err != nil {
-		return err
+		return nil, err
 	}
-	var mirrors map[string]string
-	if c.runtime == "containerd" {
-		if mirrors, err = c.mirrors(ctx, c.stack); err != nil {
-			return err
-		}
+	mirrors, err := c.mirrors(ctx, c.stack)
+	if err != nil {
+		return nil, err
 	}
 	config, err := c.node(place{
 		name: j.name, dir: c.dir.Join("nodes", j.name), bridge: machine.Bridge(c.dir.ID(), 1), cgroup: cmp.Or(j.cgroup, c.cgroupRoot(j.name)),
 	}, mirrors)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	config.Port, config.ManifestPath, config.StaticPods = j.port, c.options.manifestPath, c.options.kubelet.StaticPods
 	config.Address = address.String()
@@ -90,9 +61,15 @@ func (c *cluster) startNode(ctx context.Context) error {
 		config.Kubelet = c.withDNS(network.DNS)
 	}
 	if err := nodes.StartRemote(ctx, c.stack, remote, config); err != nil {
-		return err
+		return nil, err
 	}
-	return c.watchShutdown(ctx, nil, c.stack)
+	announce := func(stdout io.Writer) {
+		fmt.Fprintf(stdout, "node %s\n", j.name)
+		if c.notice != "" {
+			fmt.Fprintf(stdout, "\n%s\n", c.notice)
+		}
+	}
+	return announce, c.watchShutdown(ctx, nil, c.stack)
 }
 
 // withDNS returns what configures a kubelet whose pods ask the cluster's DNS, unless --kubelet-config says other

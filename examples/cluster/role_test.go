@@ -26,7 +26,7 @@ import (
 // startServer runs a control plane without nodes on dir.
 func startServer(t *testing.T, dir string, arguments ...string) *running {
 	t.Helper()
-	return startRole(t, testr.New(t), run, append([]string{"--role", "server", "--data-dir", dir, "--listen", "127.0.0.1:0"}, arguments...)...)
+	return startRole(t, testr.New(t), append([]string{"--role", "server", "--data-dir", dir, "--listen", "127.0.0.1:0"}, arguments...)...)
 }
 
 // nodeFlags writes the credentials of a node of the cluster on dir, and returns the flags that name them.
@@ -61,7 +61,7 @@ func nodeFlags(t *testing.T, dir, admin, name string) []string {
 // startFakeNode runs a node without real containers.
 func startFakeNode(t *testing.T, name string, arguments ...string) *running {
 	t.Helper()
-	return startRole(t, testr.New(t), runNode, append([]string{
+	return startRole(t, testr.New(t), append([]string{
 		"--role", "node", "--data-dir", t.TempDir(), "--runtime", "fake", "--node-name", name, "--kubelet-port", "0",
 	}, arguments...)...)
 }
@@ -156,7 +156,7 @@ func TestJoinRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := runNode(t.Context(), o, io.Discard, testr.New(t)); err == nil || !strings.HasPrefix(err.Error(), "join: ") {
+		if err := run(t.Context(), o, io.Discard, testr.New(t)); err == nil || !strings.HasPrefix(err.Error(), "join: ") {
 			t.Errorf("%s %s: %v", flag, value, err)
 		}
 	}

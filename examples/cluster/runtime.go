@@ -83,12 +83,9 @@ func (c *cluster) node(at place, mirrors map[string]string) (nodes.Config, error
 // startNodes starts all nodes, in this process or as machines, and waits until each is ready for pods. It is a
 // [plane.Part].
 func (c *cluster) startNodes(ctx context.Context, p *plane.Plane, s *stack.Stack) error {
-	var mirrors map[string]string
-	if c.runtime == "containerd" {
-		var err error
-		if mirrors, err = c.mirrors(ctx, s); err != nil {
-			return err
-		}
+	mirrors, err := c.mirrors(ctx, s)
+	if err != nil {
+		return err
 	}
 	if c.moved {
 		if err := nodes.DeleteMoved(ctx, p, c.podNetwork); err != nil {
