@@ -5,13 +5,11 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net/netip"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/kubeconfig"
@@ -127,9 +125,6 @@ func (c *cluster) controlPlane(ctx context.Context, address netip.Addr) (nodes.R
 	return nodes.Remote{Client: api, TLS: config, ClientCAs: func() *x509.CertPool { return roots }}, err
 }
 
-// joinRetry is how soon a node tries to join again while no server answers.
-const joinRetry = time.Second
-
 // join gets the node's certificates, and renews them as long as the node runs.
 func (c *cluster) join(ctx context.Context, address netip.Addr) (*join.Joiner, error) {
 	o := c.options.joining
@@ -148,22 +143,8 @@ func (c *cluster) join(ctx context.Context, address netip.Addr) (*join.Joiner, e
 	if err != nil {
 		return nil, err
 	}
-	for said := false; ; said = true {
-		err := joiner.Join(ctx)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, join.ErrUnreachable) {
-			return nil, err
-		}
-		if !said {
-			c.log.Info("waiting for the control plane", "error", err.Error())
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(joinRetry):
-		}
+	if err := joiner.JoinWhenReachable(ctx); err != nil {
+		return nil, err
 	}
 	c.stack.Start("certificates", joiner.Run)
 	return joiner, nil

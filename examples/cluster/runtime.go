@@ -62,17 +62,15 @@ func (c *cluster) placeOf(index int) place {
 	return place{name: name, dir: c.dir.Join("nodes", name), bridge: machine.Bridge(c.dir.ID(), index+1), cgroup: c.cgroupRoot(name)}
 }
 
-// newRuntime returns the runtime of one node, not started.
-func (c *cluster) newRuntime(at place, mirrors map[string]string) (nodes.Runtime, error) {
-	if c.runtime == "fake" {
-		return &nodes.Memory{Socket: c.socketPath(at.dir, at.name+".sock")}, nil
-	}
-	return c.newContainerdRuntime(at, mirrors)
-}
-
 // node returns the configuration of one node.
 func (c *cluster) node(at place, mirrors map[string]string) (nodes.Config, error) {
-	runtime, err := c.newRuntime(at, mirrors)
+	newRuntime := c.newContainerdRuntime
+	if c.runtime == "fake" {
+		newRuntime = func(at place, _ map[string]string) (nodes.Runtime, error) {
+			return &nodes.Memory{Socket: c.socketPath(at.dir, at.name+".sock")}, nil
+		}
+	}
+	runtime, err := newRuntime(at, mirrors)
 	return nodes.Config{
 		Name: at.name, Dir: at.dir, Address: machine.HostAddress(c.podNetwork).String(), CgroupRoot: at.cgroup, Runtime: runtime,
 		Server: c.options.kubelet.Server, Kubelet: c.options.configureKubelet, Started: func(k *kubelet.Kubelet) { c.shutdowns.Add(k) },

@@ -176,6 +176,28 @@ func (j *Joiner) Join(ctx context.Context) error {
 	return nil
 }
 
+// retry is the time between two attempts of JoinWhenReachable.
+const retry = time.Second
+
+// JoinWhenReachable calls Join every second until the server answers. It returns any error of Join but ErrUnreachable,
+// or that of ctx. The first reason to wait is logged.
+func (j *Joiner) JoinWhenReachable(ctx context.Context) error {
+	for said := false; ; said = true {
+		err := j.Join(ctx)
+		if !errors.Is(err, ErrUnreachable) {
+			return err
+		}
+		if !said {
+			j.config.Log.Info("waiting for the control plane", "error", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(retry):
+		}
+	}
+}
+
 // join gets a client certificate by the token.
 func (j *Joiner) join(ctx context.Context) error {
 	authority, err := j.discover(ctx)

@@ -282,6 +282,42 @@ func away(context.Context, string, string) (net.Conn, error) {
 	return nil, errors.New("no route to host")
 }
 
+// TestJoinWhenReachable: a node waits for a server that is away, says so once, and joins when it answers. It does not
+// wait for one that refuses it, and not longer than its context.
+func TestJoinWhenReachable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, planetest.WithoutNetwork())
+		config := newConfig(t, p, invite(t, p))
+		var lines []string
+		config.Log = funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+		dial, back := config.Dial, time.Now().Add(10*time.Second)
+		config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if time.Now().Before(back) {
+				return away(ctx, network, address)
+			}
+			return dial(ctx, network, address)
+		}
+		if err := newJoiner(t, config).JoinWhenReachable(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if text := strings.Join(lines, "\n"); strings.Count(text, "waiting for the control plane") != 1 {
+			t.Errorf("it said %s", text)
+		}
+		refused := newConfig(t, p, invite(t, p))
+		refused.CAHashes = nil
+		if err := newJoiner(t, refused).JoinWhenReachable(t.Context()); !errors.Is(err, join.ErrAuthority) {
+			t.Errorf("refused: %v", err)
+		}
+		gone := newConfig(t, p, invite(t, p))
+		gone.Dial = away
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := newJoiner(t, gone).JoinWhenReachable(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("away: %v", err)
+		}
+	})
+}
+
 // TestDenied: a request that a person denies, and one without a decision.
 func TestDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
