@@ -60,7 +60,7 @@ func portName(service *corev1.Service, text string) (string, error) {
 
 // endpoint returns the address "host:port" of a pod that is ready behind a port of a service, and its node.
 //
-// Whoever may write EndpointSlices may write any address into them. An address is used only if it is that of
+// A user who may write EndpointSlices may write any address into them. An address is used only if it is that of
 // the pod that the slice names, as in Kubernetes.
 func (p *Proxy) endpoint(service *corev1.Service, port string) (address, node string, err error) {
 	type candidate struct {

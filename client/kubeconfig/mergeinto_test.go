@@ -8,7 +8,7 @@ import (
 	"github.com/planekit/planekit/client/kubeconfig"
 )
 
-// TestMergeInto: entries of others stay, those of the same name are replaced, and a file of another kind is not touched.
+// TestMergeInto: other entries stay, those of the same name are replaced, and a file of another kind is not touched.
 func TestMergeInto(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config")
 	ours := func(server string) *kubeconfig.Config {

@@ -1,6 +1,7 @@
 package dns
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"net/netip"
@@ -53,7 +54,7 @@ func (s *Server) respond(packet []byte, from netip.Addr, tcp bool) response {
 	if s.isProbe(r.question) {
 		return s.packed(r, result{rcode: dns.RcodeServerFailure})
 	}
-	if out, ok := s.resolve(nil, r); ok {
+	if out, ok := s.resolveNow(r); ok {
 		return s.packed(r, out)
 	}
 	if len(s.forwarder.upstreams) == 0 {
@@ -124,25 +125,34 @@ func (s *Server) remembered(k cacheKey) *remembered {
 }
 
 // resolve answers a question of which this server knows at least the beginning. It reports false for
-// names that upstreams know. Without a context it also reports false if it would have to wait.
+// names that upstreams know.
 func (s *Server) resolve(ctx context.Context, r *request) (result, bool) {
 	out, ok := s.local(r.question)
-	if !ok {
-		return result{}, false
+	if ok && !complete(r, out) {
+		out = s.follow(ctx, r, r.question)
 	}
-	r.zone = out.zone
-	if out.next == "" || r.Qtype == dns.TypeCNAME || r.Qtype == dns.TypeANY {
+	r.zone = cmp.Or(out.zone, r.zone)
+	return out, ok
+}
+
+// resolveNow is resolve where nothing has to be waited for. It reports false where an upstream may have to be asked.
+func (s *Server) resolveNow(r *request) (result, bool) {
+	out, ok := s.local(r.question)
+	switch {
+	case !ok:
+		return out, false
+	case complete(r, out):
+		r.zone = out.zone
 		return out, true
+	case len(s.forwarder.upstreams) > 0:
+		return out, false
 	}
-	if len(s.forwarder.upstreams) > 0 {
-		if _, inside := s.inDomain(strings.ToLower(out.next)); !inside && ctx == nil {
-			return result{}, false
-		}
-	}
-	if ctx == nil {
-		ctx = context.Background() // what follows is local, or ends at once
-	}
-	return s.follow(ctx, r, r.question), true
+	return s.resolve(context.Background(), r) // it ends at once
+}
+
+// complete reports whether a first step is the answer, and not a CNAME record to be followed.
+func complete(r *request, first result) bool {
+	return first.next == "" || r.Qtype == dns.TypeCNAME || r.Qtype == dns.TypeANY
 }
 
 // follow answers a question and those about the names that CNAME records lead to.
