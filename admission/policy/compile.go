@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -50,22 +51,25 @@ type expression struct {
 	err       error
 }
 
-// compiler compiles policies. It is immutable.
+// compiler compiles policies. It is safe for concurrent use.
 type compiler struct {
-	// envs holds the environments by the variables that they have: params, and those of authorization.
-	envs map[variables]*cel.Env
+	// envs returns the environments by the variables that they have: params, and those of authorization. They are
+	// made for the first policy, because they take some megabytes.
+	envs func() (map[variables]*cel.Env, error)
 }
 
 type variables struct{ params, authorizer bool }
 
-func newCompiler() (*compiler, error) {
+func newCompiler() *compiler { return &compiler{sync.OnceValues(newEnvs)} }
+
+func newEnvs() (map[variables]*cel.Env, error) {
 	base, err := kubecel.NewEnv(append(authorizer.Library(),
 		cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType),
 		cel.Variable("namespaceObject", kubecel.NamespaceType), cel.Variable("request", kubecel.RequestType))...)
 	if err != nil {
 		return nil, err
 	}
-	c := &compiler{map[variables]*cel.Env{}}
+	envs := map[variables]*cel.Env{}
 	for _, has := range []variables{{}, {params: true}, {authorizer: true}, {true, true}} {
 		var more []cel.EnvOption
 		if has.params {
@@ -74,11 +78,11 @@ func newCompiler() (*compiler, error) {
 		if has.authorizer {
 			more = append(more, cel.Variable("authorizer", kubecel.AuthorizerType), cel.Variable("authorizer.requestResource", kubecel.ResourceCheckType))
 		}
-		if c.envs[has], err = base.Extend(more...); err != nil {
+		if envs[has], err = base.Extend(more...); err != nil {
 			return nil, err
 		}
 	}
-	return c, nil
+	return envs, nil
 }
 
 // policies returns the policies that have bindings. Those that have not changed are taken from known.
@@ -118,15 +122,20 @@ func (c *compiler) policies(policies iter.Seq[*registration.ValidatingAdmissionP
 // scope is where the expressions of one policy are compiled.
 type scope struct {
 	plain, asking *cel.Env // the latter with the variables of authorization
+	conditions    *cel.Env
 	fields        map[string]*cel.Type
 }
 
 func (c *compiler) scope(params bool) (*scope, error) {
-	s := &scope{fields: map[string]*cel.Type{}}
+	envs, err := c.envs()
+	if err != nil {
+		return nil, err
+	}
+	s := &scope{conditions: envs[variables{true, true}], fields: map[string]*cel.Type{}}
 	var wrong [2]error
 	const name, of = "variables", "kubernetes.variables"
-	s.plain, wrong[0] = kubecel.DeclareObject(c.envs[variables{params: true}], name, of, s.fields)
-	s.asking, wrong[1] = kubecel.DeclareObject(c.envs[variables{params, true}], name, of, s.fields)
+	s.plain, wrong[0] = kubecel.DeclareObject(envs[variables{params: true}], name, of, s.fields)
+	s.asking, wrong[1] = kubecel.DeclareObject(envs[variables{params, true}], name, of, s.fields)
 	return s, errors.Join(wrong[:]...)
 }
 
@@ -149,7 +158,7 @@ func (c *compiler) policy(from *registration.ValidatingAdmissionPolicy) *policy 
 	p.variables = s.variables(spec.Variables)
 	for i := range spec.MatchConditions {
 		condition := &spec.MatchConditions[i]
-		p.conditions = append(p.conditions, compile(c.envs[variables{true, true}], condition.Name, strings.TrimSpace(condition.Expression), cel.BoolType))
+		p.conditions = append(p.conditions, compile(s.conditions, condition.Name, strings.TrimSpace(condition.Expression), cel.BoolType))
 	}
 	for i := range spec.Validations {
 		v := validation{from: &spec.Validations[i]}

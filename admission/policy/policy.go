@@ -39,7 +39,6 @@ package policy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -95,11 +94,7 @@ func New(c Config) (*Plugin, error) {
 	if c.Policies == nil || c.Bindings == nil || c.Namespaces == nil || c.Lookup == nil || c.Params == nil {
 		return nil, errors.New("policy: Policies, Bindings, Namespaces, Lookup and Params must be set")
 	}
-	compiler, err := newCompiler()
-	if err != nil {
-		return nil, fmt.Errorf("policy: %w", err)
-	}
-	return &Plugin{config: c, compiler: compiler, synced: make(chan struct{})}, nil
+	return &Plugin{config: c, compiler: newCompiler(), synced: make(chan struct{})}, nil
 }
 
 // Synced returns a channel that is closed when policies apply.
