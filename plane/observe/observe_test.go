@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/client"
@@ -47,13 +48,18 @@ func TestAdd(t *testing.T) {
 			}
 			return string(answer.Body), nil
 		}
-		text, err := get(p.Client(), "/metrics")
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, name := range []string{"apiserver_request_total", "apiserver_storage_objects", "workqueue_depth", "scheduler_pending_pods", "go_goroutines"} {
-			if !strings.Contains(text, "\n"+name) {
-				t.Errorf("no metric %s", name)
+			for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // a part has metrics once it runs
+				text, err := get(p.Client(), "/metrics")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if strings.Contains(text, "\n"+name) {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("no metric %s", name)
+				}
 			}
 		}
 		if _, err := get(p.Client(), "/debug/pprof/goroutine"); (err == nil) != profiles {
