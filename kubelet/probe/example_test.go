@@ -16,8 +16,12 @@ import (
 
 // A container is ready once its readiness probe has succeeded.
 func Example() {
+	asked := make(chan string, 1) // once
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Println(r.Method, r.URL.Path, r.UserAgent())
+		select {
+		case asked <- fmt.Sprint(r.Method, " ", r.URL.Path, " ", r.UserAgent()):
+		default:
+		}
 	}))
 	defer web.Close()
 	address := netip.MustParseAddrPort(strings.TrimPrefix(web.URL, "http://"))
@@ -33,6 +37,7 @@ func Example() {
 	defer set.Stop()
 	running := []probe.Running{{Name: "web", ID: "1", StartedAt: time.Now()}}
 	fmt.Println("ready:", set.Update(pod, address.Addr().String(), running)["web"].Ready)
+	fmt.Println(<-asked)
 	<-changed
 	fmt.Println("ready:", set.Update(pod, address.Addr().String(), running)["web"].Ready)
 	// Output:
