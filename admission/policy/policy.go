@@ -43,6 +43,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/admission/internal/rules"
 	"github.com/planekit/planekit/internal/kubecel/authorizer"
 	"github.com/planekit/planekit/localcache"
 	registration "k8s.io/api/admissionregistration/v1"
@@ -136,25 +137,11 @@ func (p *Plugin) Run(ctx context.Context) error {
 	}
 }
 
-// exempt reports whether policies do not apply to a kind.
-func exempt(k admission.GroupVersionKind) bool {
-	if k.Group != registration.GroupName {
-		return false
-	}
-	switch k.Kind {
-	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration",
-		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
-		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding":
-		return true
-	}
-	return false
-}
-
 var errNotReady = errors.New("not yet ready to handle request")
 
 // current returns the policies that may apply to r.
 func (p *Plugin) current(ctx context.Context, r *admission.Request) ([]*policy, error) {
-	if exempt(r.Kind) {
+	if rules.Exempt(r.Kind) {
 		return nil, nil
 	}
 	if all := p.policies.Load(); all != nil {

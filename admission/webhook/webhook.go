@@ -41,6 +41,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/admission/internal/rules"
 	"github.com/planekit/planekit/internal/bodycost"
 	"github.com/planekit/planekit/localcache"
 	admissionapi "k8s.io/api/admission/v1"
@@ -141,25 +142,11 @@ func (p *Plugin) Run(ctx context.Context) error {
 	}
 }
 
-// exempt reports whether no webhook is called for a kind.
-func exempt(k admission.GroupVersionKind) bool {
-	if k.Group != registration.GroupName {
-		return false
-	}
-	switch k.Kind {
-	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration",
-		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
-		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding":
-		return true
-	}
-	return false
-}
-
 var errNotReady = errors.New("not yet ready to handle request")
 
 // hooks returns the hooks of list that may match r.
 func (p *Plugin) hooks(ctx context.Context, r *admission.Request, list *atomic.Pointer[[]*hook]) ([]*hook, error) {
-	if exempt(r.Kind) {
+	if rules.Exempt(r.Kind) {
 		return nil, nil
 	}
 	if hooks := list.Load(); hooks != nil {

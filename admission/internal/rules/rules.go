@@ -1,5 +1,5 @@
 // Package rules finds the requests that webhooks and policies are about, by their operation, resource and
-// labels. It has no tests of its own: those of packages admission/webhook and admission/policy are its tests.
+// labels.
 package rules
 
 import (
@@ -96,4 +96,18 @@ func Selector(s *metav1.LabelSelector) (labels.Selector, error) {
 func Labelled(s labels.Selector, object any) bool {
 	o, ok := object.(interface{ GetLabels() map[string]string })
 	return ok && s.Matches(labels.Set(o.GetLabels()))
+}
+
+// Exempt reports whether neither webhooks nor policies apply to a kind, so that an invalid one can be deleted.
+func Exempt(k admission.GroupVersionKind) bool {
+	if k.Group != registration.GroupName {
+		return false
+	}
+	switch k.Kind {
+	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration",
+		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding":
+		return true
+	}
+	return false
 }
