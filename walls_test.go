@@ -391,6 +391,7 @@ var otherWalls = []wall{
 		{"cni/overlay", "it carries packets to other nodes"},
 		{"service/proxy", "it makes the addresses of services lead to pods"},
 		{"service/dns", "it answers to the names of services"},
+		{"service/policy", "it enforces the policies of pods"},
 		{"authn/user", sharedNoun},
 		{"client", "the network is published and read by clients"},
 		{"k8s.io/api", kubeTypes},

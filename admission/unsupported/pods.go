@@ -18,7 +18,7 @@ func podFields() []Row {
 		{In: Pods, Path: "volumes[].projected.sources[].podCertificate", Effect: "not supported yet: the pod does not start"},
 		{In: Pods, Path: "resourceClaims", Effect: pending},
 		{In: Pods, Path: "schedulingGroup", Effect: pending},
-		{In: Pods, Path: "subdomain", Effect: "written to /etc/hosts of the pod; there is no DNS in the cluster yet that would know it"},
+		{In: Pods, Path: "subdomain", Effect: "written to /etc/hosts of the pod; these nodes have no DNS that would know it"},
 		{In: Pods, Path: "os.name", When: isNot(corev1.Linux), Effect: "nodes run Linux containers only, and refuse the pod"},
 		{In: Pods, Path: "securityContext.seLinuxChangePolicy", Effect: "volumes are not labelled for SELinux yet"},
 		{In: Pods, Path: "securityContext.windowsOptions", Effect: "nodes run Linux containers only"},

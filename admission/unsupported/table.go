@@ -78,7 +78,7 @@ func kinds() []Row {
 		{In: "volumeattachments.storage.k8s.io", Effect: "nothing attaches volumes yet"},
 		{In: "ingresses.networking.k8s.io", Effect: "no ingress controller is part of the cluster: nothing is reachable through it unless you run one"},
 		{In: "ingressclasses.networking.k8s.io", Effect: "no ingress controller is part of the cluster"},
-		{In: "networkpolicies.networking.k8s.io", Effect: "nothing enforces it yet: all pods reach each other"},
+		{In: "networkpolicies.networking.k8s.io", Effect: "nothing enforces it on these nodes: all pods reach each other"},
 		{In: "ipaddresses.networking.k8s.io", Effect: "the addresses of services are not taken from it"},
 		{In: "servicecidrs.networking.k8s.io", Effect: "the addresses of services are not taken from it"},
 	}
@@ -92,7 +92,7 @@ func clusterFields() []Row {
 			Effect: "nothing forwards from cluster IPs to pods yet: clients reach the pods by their own addresses"},
 		{In: "services", Path: "spec.ports[].nodePort", Effect: "no node listens on node ports yet"},
 		{In: "services", Path: "spec.type", When: is(corev1.ServiceTypeLoadBalancer), Effect: "nothing makes load balancers: the external address stays pending"},
-		{In: "services", Path: "spec.externalName", Effect: "there is no DNS in the cluster yet that would answer with it"},
+		{In: "services", Path: "spec.externalName", Effect: "these nodes have no DNS that would answer with it"},
 		{In: "services", Path: "spec.externalIPs", Effect: "nothing forwards from external addresses to pods yet"},
 		{In: "services", Path: "spec.sessionAffinity", When: is(corev1.ServiceAffinityClientIP), Effect: "nothing forwards to pods yet, so no client stays with one"},
 		{In: "services", Path: "spec.loadBalancerIP", Effect: "nothing makes load balancers"},

@@ -40,7 +40,7 @@ func Example() {
 	})
 	fmt.Println(err)
 	// Output:
-	// Warning: kind NetworkPolicy: nothing enforces it yet: all pods reach each other
+	// Warning: kind NetworkPolicy: nothing enforces it on these nodes: all pods reach each other
 	// <nil>
 }
 

@@ -194,6 +194,8 @@ func (c *cluster) unsupported() []unsupported.Row {
 			return c.runtime != "fake" || remote // the network's plugins forward
 		case r.In == "services":
 			return remote && !slices.Contains(servicesWithoutEffect, r.Path)
+		case r.In == "networkpolicies.networking.k8s.io", r.In == unsupported.Pods && r.Path == "subdomain":
+			return remote // nodes have rules of policies, and DNS
 		}
 		return false
 	})

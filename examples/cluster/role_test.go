@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/planekit/planekit/admission/unsupported"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/kubeconfig"
@@ -165,18 +166,24 @@ func TestJoinRefused(t *testing.T) {
 	}
 }
 
-// TestUnsupportedByRole: nodes in processes of their own make the addresses and names of services lead to pods.
+// TestUnsupportedByRole: nodes in processes of their own make the addresses and names of services lead to pods, and enforce
+// policies.
 func TestUnsupportedByRole(t *testing.T) {
 	for role, want := range map[string]bool{roleAll: true, roleServer: false} {
 		c := &cluster{options: options{role: role}, runtime: "fake"}
 		paths := map[string]bool{}
 		for _, row := range c.unsupported() {
-			if row.In == "services" {
+			switch row.In {
+			case "services", unsupported.Pods:
 				paths[row.Path] = true
+			case "networkpolicies.networking.k8s.io":
+				paths[row.In] = true
 			}
 		}
-		if paths["spec.clusterIP"] != want || paths["spec.ports[].nodePort"] != want || paths["spec.externalName"] != want {
-			t.Errorf("role %s: nothing acts on %v", role, paths)
+		for _, path := range []string{"spec.clusterIP", "spec.ports[].nodePort", "spec.externalName", "subdomain", "networkpolicies.networking.k8s.io"} {
+			if paths[path] != want {
+				t.Errorf("role %s: %s is in the table: %v", role, path, paths[path])
+			}
 		}
 		for _, path := range servicesWithoutEffect {
 			if !paths[path] {

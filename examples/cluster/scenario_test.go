@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -35,8 +36,8 @@ func TestScenariosContainerd(t *testing.T) {
 	})
 }
 
-// askAPI is the command api of scripts: "api get PATH" prints what the API server answers, and "api each" reads the
-// log of each pod of nginx, and runs a command in it.
+// askAPI is the command api of scripts: "api get PATH" prints what the API server answers, "api create PATH FILE" sends
+// it an object, "api delete PATH" deletes one, and "api each" reads the log of each pod of nginx, and runs a command in it.
 func askAPI(ts *testscript.TestScript, neg bool, arguments []string) {
 	file, err := kubeconfig.Load(ts.Getenv("KUBECONFIG"))
 	ts.Check(err)
@@ -56,6 +57,12 @@ func askAPI(ts *testscript.TestScript, neg bool, arguments []string) {
 	case !neg && len(arguments) == 2 && arguments[0] == "get":
 		_, err = ts.Stdout().Write(get(arguments[1]))
 		ts.Check(err)
+	case !neg && len(arguments) == 3 && arguments[0] == "create":
+		_, err = api.Do(ctx, client.Request{Method: http.MethodPost, Path: arguments[1], ContentType: "application/json", Body: []byte(ts.ReadFile(arguments[2]))})
+		ts.Check(err)
+	case !neg && len(arguments) == 2 && arguments[0] == "delete":
+		_, err = api.Do(ctx, client.Request{Method: http.MethodDelete, Path: arguments[1]})
+		ts.Check(err)
 	case !neg && len(arguments) == 1 && arguments[0] == "each":
 		pods, _, err := typed.Pods(api).List(ctx, "default", metav1.ListOptions{})
 		ts.Check(err)
@@ -68,7 +75,7 @@ func askAPI(ts *testscript.TestScript, neg bool, arguments []string) {
 			}
 		}
 	default:
-		ts.Fatalf("usage: api get PATH, or api each")
+		ts.Fatalf("usage: api get PATH, api create PATH FILE, api delete PATH, or api each")
 	}
 }
 

@@ -37,9 +37,11 @@ type Member struct {
 	nodes  *overlays.Nodes
 	// made has the overlay once the node has a range.
 	made chan *overlay.Overlay
+	// protected is closed once the policies of the node's pods hold.
+	protected <-chan struct{}
 }
 
-// Start starts the overlay, the service proxy and the DNS server of a node on s, in the network namespace of this process. The overlay
+// Start starts the overlay, the service proxy, the enforcer of policies and the DNS server of a node on s, in the network namespace of this process. The overlay
 // waits until the Node object has a range.
 func Start(s *stack.Stack, c Config) (*Member, error) {
 	all, err := caches.Of(typed.Nodes(c.Client), c.Log.WithName("nodes"))
@@ -72,6 +74,11 @@ func Start(s *stack.Stack, c Config) (*Member, error) {
 		err := p.Run(ctx)
 		return errors.Join(err, p.Remove(context.WithoutCancel(ctx)))
 	})
+	enforcer, err := startPolicies(s, c)
+	if err != nil {
+		return nil, err
+	}
+	m.protected = enforcer.Ready()
 	if c.Network.DNS.IsValid() {
 		if err := startDNS(s, c, services, slices); err != nil {
 			return nil, err
@@ -101,9 +108,14 @@ func (m *Member) run(ctx context.Context) error {
 	return errors.Join(err, running.Remove(context.WithoutCancel(ctx)))
 }
 
-// MTU waits until packets get to other nodes, and returns the MTU of the interfaces of pods, in bytes. Its only error
-// is that of ctx. It is safe for concurrent use.
+// MTU waits until packets get to other nodes and the policies of pods hold, and returns the MTU of the interfaces of
+// pods, in bytes. Its only error is that of ctx. It is safe for concurrent use.
 func (m *Member) MTU(ctx context.Context) (int, error) {
+	select {
+	case <-m.protected:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 	select {
 	case made := <-m.made:
 		m.made <- made // for the next caller

@@ -1,6 +1,7 @@
 // Package podnetwork connects the pods of nodes that run in processes of their own, on one machine or on several: a
 // control plane publishes the network, and each node reads it, carries packets to the pods of other nodes (package
-// overlay), makes the addresses of services lead to pods (package proxy) and answers to their names (package dns).
+// overlay), makes the addresses of services lead to pods (package proxy), answers to their names (package dns) and
+// enforces NetworkPolicies (package policy).
 //
 //	// On the control plane:
 //	err := podnetwork.Publish(ctx, p.Client(), network)
@@ -8,23 +9,29 @@
 //	// In the process of a node:
 //	network, err := podnetwork.Read(ctx, api, log)
 //	member, err := podnetwork.Start(s, podnetwork.Config{Node: name, Client: api, Network: network})
-//	mtu, err := member.MTU(ctx) // for the interfaces of pods, once packets get to other nodes
+//	mtu, err := member.MTU(ctx) // for the interfaces of pods, once they may start
 //
 // # Files
 //
 // The network is in the ConfigMap kube-system/cluster-network under the key net-conf.json, in the form that flannel's
-// configuration has, with the ranges of services beside it. All nodes may read it, and what an overlay and a service
-// proxy need: nodes, services and endpoint slices.
+// configuration has, with the ranges of services beside it. All nodes may read it, and what an overlay, a service proxy
+// and policies need: nodes, services, endpoint slices, policies, namespaces and all pods, whose labels and addresses
+// policies ask for.
 //
 // # Names
 //
 // Each node has a DNS server of its own, at [DNSPort] of its address. [KeepDNS] makes it reachable at the tenth address
 // of services: by a Service without selector whose endpoints are the nodes, and whose policy sends a pod to its own node.
 //
+// # Policies
+//
+// [Member.MTU] returns once the policies of the node hold, so that pods that start with the node are protected from
+// their first packet. The rules of a pod that starts later hold once its address is in its status.
+//
 // # Failure
 //
-// Read waits until there is a network. An overlay, a proxy or a DNS server that fails ends its part of the stack. When the stack
-// stops, both remove what they have set in the kernel; the pods of the node must have ended by then.
+// Read waits until there is a network. A part that fails ends the stack. When the stack stops, all parts remove what they
+// have set in the kernel; the pods of the node must have ended by then.
 package podnetwork
 
 import (
@@ -38,6 +45,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -91,10 +99,12 @@ func Publish(ctx context.Context, api *client.Client, n Network) error {
 			ObjectMeta: meta, Subjects: nodes,
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
 		}),
-		// The overlay of a node reads where the other nodes are, and its service proxy where services lead.
+		// The overlay of a node reads where the other nodes are, its service proxy where services lead, and its enforcer of
+		// policies which pods have which addresses.
 		put(ctx, typed.ClusterRoles(api), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: []string{"nodes", "services"}, Verbs: []string{"get", "list", "watch"}},
+			{APIGroups: []string{""}, Resources: []string{"nodes", "services", "pods", "namespaces"}, Verbs: []string{"get", "list", "watch"}},
 			{APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"}, Verbs: []string{"get", "list", "watch"}},
+			{APIGroups: []string{networkingv1.GroupName}, Resources: []string{"networkpolicies"}, Verbs: []string{"get", "list", "watch"}},
 		}}),
 		put(ctx, typed.ClusterRoleBindings(api), &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: nodes,

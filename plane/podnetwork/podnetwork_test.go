@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/planetest"
@@ -78,6 +79,11 @@ func TestNodesRead(t *testing.T) {
 		_, _, err := typed.EndpointSlices(node).List(t.Context(), "", metav1.ListOptions{})
 		return err
 	})
+	for _, err := range []error{listed(t, typed.Pods(node)), listed(t, typed.Namespaces(node)), listed(t, typed.NetworkPolicies(node))} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
 	if _, err := typed.ConfigMaps(p.As("jane")).Get(t.Context(), metav1.NamespaceSystem, "cluster-network"); err == nil {
 		t.Error("jane reads the network")
 	}
@@ -85,6 +91,11 @@ func TestNodesRead(t *testing.T) {
 	if want := `{"Network":"10.9.0.0/16","Backend":{"Type":"vxlan"},"ServiceNetworks":["10.96.0.0/12"]}`; err != nil || published.Data["net-conf.json"] != want {
 		t.Errorf("published %v: %v", published.Data, err)
 	}
+}
+
+func listed[T client.Object](t *testing.T, of client.Resource[T]) error {
+	_, _, err := of.List(t.Context(), "", metav1.ListOptions{})
+	return err
 }
 
 // TestReadWaits: Read logs once why it waits, and takes nothing that has no range.

@@ -14,9 +14,12 @@
 // does not end connections that exist. Policies are checked after a service was translated, so that
 // they see the address of the pod.
 //
-// The table is compared and repaired as that of package proxy. The rules stay when the enforcer ends.
-// Every change looks at all policies and pods again, at most once in MinPeriod; what is written is the
-// difference.
+// Packets between pods at one bridge are checked only if net.bridge.bridge-nf-call-iptables is 1; an
+// enforcer that finds another value logs it.
+//
+// The table is compared and repaired as that of package proxy. The rules stay when the enforcer ends,
+// until [Enforcer.Remove]. Every change looks at all policies and pods again, at most once in MinPeriod;
+// what is written is the difference.
 package policy
 
 import (
@@ -25,8 +28,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -102,19 +107,50 @@ func (e *Enforcer) Ready() <-chan struct{} { return e.ready }
 // Run keeps the rules until ctx ends, and then returns nil and leaves them. It returns an error at once
 // if the namespace cannot be entered, or if another process keeps the table. It must be called once.
 func (e *Enforcer) Run(ctx context.Context) error {
+	return e.within(func() error { return e.run(ctx) })
+}
+
+// Remove removes the rules for good, so that all pods reach each other. Run must have returned.
+func (e *Enforcer) Remove(ctx context.Context) error {
+	return e.within(func() error {
+		lock, err := e.kernel.Lock()
+		if err != nil {
+			return err
+		}
+		defer lock.Close()
+		return e.kernel.Delete(ctx)
+	})
+}
+
+// within calls work in the network namespace of the node.
+func (e *Enforcer) within(work func() error) error {
+	if e.Namespace == "" {
+		return work()
+	}
 	done := make(chan error, 1) // one answer
 	go func() {
-		if e.Namespace != "" {
-			// The thread ends with the goroutine, so that nothing else runs in the namespace.
-			runtime.LockOSThread()
-			if err := ruleset.EnterNamespace(e.Namespace); err != nil {
-				done <- fmt.Errorf("enter the network namespace %s: %w", e.Namespace, err)
-				return
-			}
+		// The thread ends with the goroutine, so that nothing else runs in the namespace.
+		runtime.LockOSThread()
+		if err := ruleset.EnterNamespace(e.Namespace); err != nil {
+			done <- fmt.Errorf("enter the network namespace %s: %w", e.Namespace, err)
+			return
 		}
-		done <- e.run(ctx)
+		done <- work()
 	}()
 	return <-done
+}
+
+// bridgeFiles say whether rules see frames between the ports of a bridge.
+var bridgeFiles = []string{"bridge-nf-call-iptables", "bridge-nf-call-ip6tables"}
+
+// sayUnseen logs which packets the kernel does not show to rules.
+func (e *Enforcer) sayUnseen() {
+	for _, name := range bridgeFiles {
+		data, err := os.ReadFile("/proc/sys/net/bridge/" + name)
+		if err != nil || strings.TrimSpace(string(data)) != "1" {
+			e.Log.Info("policies do not act between pods at one bridge: load br_netfilter and set the sysctl to 1", "sysctl", "net.bridge."+name)
+		}
+	}
 }
 
 func (e *Enforcer) run(ctx context.Context) error {
@@ -123,6 +159,7 @@ func (e *Enforcer) run(ctx context.Context) error {
 		return err
 	}
 	defer lock.Close()
+	e.sayUnseen()
 	for _, stop := range []func(){
 		e.Policies.Subscribe(func(_, _ *networkingv1.NetworkPolicy) { e.notify() }).Stop,
 		e.Pods.Subscribe(func(old, new *corev1.Pod) {
