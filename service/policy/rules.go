@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/service/ruleset"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -51,20 +51,18 @@ func Base() ruleset.Fragment {
 	return out
 }
 
-// Fragments returns the parts of the table by their owners: each policy has the sets of its peers, and
-// each pod of the node that a policy selects has its chains.
+// Fragments returns the parts of the table by their owners: each policy that selects a pod of the node has the sets of
+// its peers, and each pod of the node has its chains if a policy selects it.
 func (w World) Fragments() map[string]ruleset.Fragment {
+	x := newIndex(w)
 	all := map[string]ruleset.Fragment{"": Base()}
-	policies := slices.SortedFunc(slices.Values(w.Policies), func(a, b *networkingv1.NetworkPolicy) int {
-		return strings.Compare(localcache.KeyOf(a), localcache.KeyOf(b))
-	})
-	for _, p := range policies {
-		all["policy "+localcache.KeyOf(p)] = w.peerSets(p)
-	}
-	for _, pod := range w.Pods {
-		if pod.Spec.NodeName == w.Node && len(addresses(pod)) > 0 {
-			all["pod "+localcache.KeyOf(pod)] = w.pod(pod, policies)
+	for _, policies := range x.policies {
+		for _, p := range policies {
+			all["policy "+localcache.KeyOf(p.NetworkPolicy)] = x.peerSets(p.NetworkPolicy)
 		}
+	}
+	for _, pod := range x.local {
+		all["pod "+localcache.KeyOf(pod)] = x.pod(pod)
 	}
 	return all
 }
@@ -123,51 +121,53 @@ func byName(d direction, port networkingv1.NetworkPolicyPort) bool {
 }
 
 // peerSets returns the sets of pods that the rules of a policy select.
-func (w World) peerSets(p *networkingv1.NetworkPolicy) ruleset.Fragment {
+func (x *index) peerSets(p *networkingv1.NetworkPolicy) ruleset.Fragment {
 	out := ruleset.Fragment{Sets: map[string]ruleset.Set{}, Elements: map[ruleset.Place]ruleset.Verdict{}}
 	for _, d := range directions(p) {
 		for i, rule := range d.rules {
-			for _, f := range families {
-				if hasPods(rule) {
-					out.Sets[setName(p, d, i, f)] = ruleset.Set{Family: f, Fields: []ruleset.Field{d.field}}
+			selected := x.selected(p.Namespace, rule.From)
+			if hasPods(rule) {
+				names := map[ruleset.Family]string{}
+				for _, f := range families {
+					names[f] = setName(p, d, i, f)
+					out.Sets[names[f]] = ruleset.Set{Family: f, Fields: []ruleset.Field{d.field}}
 				}
-				for n, port := range rule.Ports {
-					if byName(d, port) {
-						out.Sets[setName(p, d, i, f, n)] = ruleset.Set{Family: f, Fields: []ruleset.Field{ruleset.DestAddr, ruleset.ProtocolNumber, ruleset.DestPort}}
+				for pod := range selected {
+					for _, a := range addresses(pod) {
+						out.Elements[ruleset.Place{Set: names[ruleset.FamilyOf(a)], Key: ruleset.KeyOf(a)}] = ""
 					}
 				}
 			}
-			for _, pod := range w.Pods {
-				w.addPeer(out, p, d, i, pod)
+			for n, port := range rule.Ports {
+				if byName(d, port) {
+					x.addNamedPort(out, p, d, i, n, selected)
+				}
 			}
 		}
 	}
 	return out
 }
 
-// addPeer adds a pod to the sets of a rule that selects it.
-func (w World) addPeer(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d direction, i int, pod *corev1.Pod) {
+// addNamedPort adds the set of a port with a name: the addresses of the rule's peers with the number that the name has
+// in each. An address of a pod can also be in a block.
+func (x *index) addNamedPort(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d direction, i, n int, selected map[*corev1.Pod]bool) {
 	rule := d.rules[i]
-	selected := slices.ContainsFunc(rule.From, func(peer networkingv1.NetworkPolicyPeer) bool {
-		return peer.IPBlock == nil && matchesPod(p.Namespace, peer, pod, w.Namespaces[pod.Namespace])
-	})
-	for _, a := range addresses(pod) {
-		f := ruleset.FamilyOf(a)
-		if selected {
-			out.Elements[ruleset.Place{Set: setName(p, d, i, f), Key: ruleset.KeyOf(a)}] = ""
-		}
-		// An address of a pod can also be in a block.
-		peer := Peer{Addr: a, Pod: pod, Namespace: w.Namespaces[pod.Namespace]}
-		if !matchesPeers(p.Namespace, rule.From, peer) {
+	for _, f := range families {
+		out.Sets[setName(p, d, i, f, n)] = ruleset.Set{Family: f, Fields: []ruleset.Field{ruleset.DestAddr, ruleset.ProtocolNumber, ruleset.DestPort}}
+	}
+	port, blocks := rule.Ports[n], blocksOf(rule.From)
+	protocol := protocolOf(port.Protocol)
+	for _, pod := range x.Pods {
+		in := len(rule.From) == 0 || selected[pod]
+		if !in && len(blocks) == 0 {
 			continue
 		}
-		for n, port := range rule.Ports {
-			if !byName(d, port) {
+		for _, a := range addresses(pod) {
+			if !in && !blocks.contain(a) {
 				continue
 			}
-			protocol := protocolOf(port.Protocol)
 			for _, number := range named(pod, port.Port.StrVal, protocol) {
-				out.Elements[ruleset.Place{Set: setName(p, d, i, f, n), Key: ruleset.KeyOf(a, protocol, number)}] = ""
+				out.Elements[ruleset.Place{Set: setName(p, d, i, ruleset.FamilyOf(a), n), Key: ruleset.KeyOf(a, protocol, number)}] = ""
 			}
 		}
 	}
@@ -178,19 +178,19 @@ func hasPods(rule networkingv1.NetworkPolicyIngressRule) bool {
 }
 
 // pod returns the chains of a pod: they return what a policy allows and drop the rest.
-func (w World) pod(pod *corev1.Pod, policies []*networkingv1.NetworkPolicy) ruleset.Fragment {
+func (x *index) pod(pod *corev1.Pod) ruleset.Fragment {
 	out := ruleset.Fragment{Chains: map[string]ruleset.Chain{}, Elements: map[ruleset.Place]ruleset.Verdict{}}
-	for _, p := range policies {
-		if !selects(p, pod) {
+	for _, p := range x.policies[pod.Namespace] {
+		if !p.selector.Matches(labels.Set(pod.Labels)) {
 			continue
 		}
-		for _, d := range directions(p) {
+		for _, d := range directions(p.NetworkPolicy) {
 			for _, a := range addresses(pod) {
 				f := ruleset.FamilyOf(a)
 				name := fmt.Sprintf("%s-pod/%s/%s/ipv%d", d.name, pod.Namespace, pod.Name, uint8(f))
 				chain := out.Chains[name]
 				for i := range d.rules {
-					chain.Rules = append(chain.Rules, rules(p, d, i, f, pod)...)
+					chain.Rules = append(chain.Rules, rules(p.NetworkPolicy, d, i, f, pod)...)
 				}
 				out.Chains[name] = chain
 				out.Elements[ruleset.Place{Set: ofFamily(d.name, f), Key: ruleset.KeyOf(a)}] = ruleset.VerdictJump(name)

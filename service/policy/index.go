@@ -1,0 +1,136 @@
+package policy
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/planekit/planekit/localcache"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// index has the world in the order in which rules ask for it, so that each selector is parsed once and looks only at
+// the pods that it can select.
+type index struct {
+	World
+	pods map[string][]*corev1.Pod // by namespace
+	// local are the pods of the node that have addresses, in no order.
+	local []*corev1.Pod
+	// policies are those of each namespace that select a pod of the node, by name.
+	policies map[string][]selecting
+}
+
+// selecting is a policy with the parsed selector of its pods.
+type selecting struct {
+	*networkingv1.NetworkPolicy
+	selector labels.Selector
+}
+
+func newIndex(w World) *index {
+	x := &index{World: w, pods: map[string][]*corev1.Pod{}, policies: map[string][]selecting{}}
+	local := map[string][]*corev1.Pod{}
+	for _, pod := range w.Pods {
+		x.pods[pod.Namespace] = append(x.pods[pod.Namespace], pod)
+		if pod.Spec.NodeName == w.Node && len(addresses(pod)) > 0 {
+			x.local = append(x.local, pod)
+			local[pod.Namespace] = append(local[pod.Namespace], pod)
+		}
+	}
+	for _, p := range w.Policies {
+		s := selecting{p, parse(&p.Spec.PodSelector)}
+		if slices.ContainsFunc(local[p.Namespace], func(pod *corev1.Pod) bool { return s.selector.Matches(labels.Set(pod.Labels)) }) {
+			x.policies[p.Namespace] = append(x.policies[p.Namespace], s)
+		}
+	}
+	for _, all := range x.policies {
+		slices.SortFunc(all, func(a, b selecting) int {
+			return strings.Compare(localcache.KeyOf(a.NetworkPolicy), localcache.KeyOf(b.NetworkPolicy))
+		})
+	}
+	return x
+}
+
+// parse returns a selector; one that cannot be parsed matches nothing.
+func parse(s *metav1.LabelSelector) labels.Selector {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return labels.Nothing()
+	}
+	return selector
+}
+
+// selected returns the pods that peers of a policy in a namespace select. Blocks select none.
+func (x *index) selected(namespace string, peers []networkingv1.NetworkPolicyPeer) map[*corev1.Pod]bool {
+	all := map[*corev1.Pod]bool{}
+	for _, peer := range peers {
+		if peer.IPBlock != nil {
+			continue
+		}
+		pods := labels.Everything()
+		if peer.PodSelector != nil {
+			pods = parse(peer.PodSelector)
+		}
+		for _, n := range x.namespaces(namespace, peer.NamespaceSelector) {
+			for _, pod := range x.pods[n] {
+				if pods.Matches(labels.Set(pod.Labels)) {
+					all[pod] = true
+				}
+			}
+		}
+	}
+	return all
+}
+
+// namespaces returns the namespaces that a peer of a policy selects.
+func (x *index) namespaces(own string, selector *metav1.LabelSelector) []string {
+	if selector == nil {
+		return []string{own}
+	}
+	parsed := parse(selector)
+	var all []string
+	for name := range maps.Keys(x.pods) {
+		if n := x.Namespaces[name]; n != nil && parsed.Matches(labels.Set(n.Labels)) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// blocks are the parsed address blocks of some peers.
+type blocks []block
+
+type block struct {
+	cidr   netip.Prefix
+	except []netip.Prefix
+}
+
+func blocksOf(peers []networkingv1.NetworkPolicyPeer) blocks {
+	var all blocks
+	for _, peer := range peers {
+		if peer.IPBlock == nil {
+			continue
+		}
+		cidr, err := netip.ParsePrefix(peer.IPBlock.CIDR)
+		if err != nil {
+			continue
+		}
+		b := block{cidr: cidr.Masked()}
+		for _, text := range peer.IPBlock.Except {
+			if except, err := netip.ParsePrefix(text); err == nil {
+				b.except = append(b.except, except.Masked())
+			}
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+func (all blocks) contain(a netip.Addr) bool {
+	return slices.ContainsFunc(all, func(b block) bool {
+		return b.cidr.Contains(a) && !slices.ContainsFunc(b.except, func(p netip.Prefix) bool { return p.Contains(a) })
+	})
+}
