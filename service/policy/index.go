@@ -2,7 +2,6 @@ package policy
 
 import (
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -22,6 +21,15 @@ type index struct {
 	local []*corev1.Pod
 	// policies are those of each namespace that select a pod of the node, by name.
 	policies map[string][]selecting
+	// sums are the hashes of the blocks of rules.
+	sums map[ruleOf]string
+}
+
+// ruleOf is a rule of a policy by its index.
+type ruleOf struct {
+	policy *networkingv1.NetworkPolicy
+	kind   networkingv1.PolicyType
+	rule   int
 }
 
 // selecting is a policy with the parsed selector of its pods.
@@ -31,7 +39,7 @@ type selecting struct {
 }
 
 func newIndex(w World) *index {
-	x := &index{World: w, pods: map[string][]*corev1.Pod{}, policies: map[string][]selecting{}}
+	x := &index{World: w, pods: map[string][]*corev1.Pod{}, policies: map[string][]selecting{}, sums: map[ruleOf]string{}}
 	local := map[string][]*corev1.Pod{}
 	for _, pod := range w.Pods {
 		x.pods[pod.Namespace] = append(x.pods[pod.Namespace], pod)
@@ -98,39 +106,4 @@ func (x *index) namespaces(own string, selector *metav1.LabelSelector) []string 
 		}
 	}
 	return all
-}
-
-// blocks are the parsed address blocks of some peers.
-type blocks []block
-
-type block struct {
-	cidr   netip.Prefix
-	except []netip.Prefix
-}
-
-func blocksOf(peers []networkingv1.NetworkPolicyPeer) blocks {
-	var all blocks
-	for _, peer := range peers {
-		if peer.IPBlock == nil {
-			continue
-		}
-		cidr, err := netip.ParsePrefix(peer.IPBlock.CIDR)
-		if err != nil {
-			continue
-		}
-		b := block{cidr: cidr.Masked()}
-		for _, text := range peer.IPBlock.Except {
-			if except, err := netip.ParsePrefix(text); err == nil {
-				b.except = append(b.except, except.Masked())
-			}
-		}
-		all = append(all, b)
-	}
-	return all
-}
-
-func (all blocks) contain(a netip.Addr) bool {
-	return slices.ContainsFunc(all, func(b block) bool {
-		return b.cidr.Contains(a) && !slices.ContainsFunc(b.except, func(p netip.Prefix) bool { return p.Contains(a) })
-	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -263,4 +264,50 @@ func TestChangesOfPods(t *testing.T) {
 	c.policies.Delete("a/only")
 	c.pods.Put(c.peers[0].Pod)
 	expect(3, 0, true)
+}
+
+// TestLargest: a policy with 10,000 blocks, and names of the greatest length, are rules like all others, which are
+// repaired and replaced.
+func TestLargest(t *testing.T) {
+	t.Parallel()
+	c := newCity(t)
+	long := strings.Repeat("n", 253)
+	p := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: strings.Repeat("s", 63), Name: long}}
+	var rule networkingv1.NetworkPolicyIngressRule
+	for i := range 10_000 {
+		rule.From = append(rule.From, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: fmt.Sprintf("172.%d.%d.0/25", i/250, i%250)}})
+	}
+	rule.Ports = []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromInt32(8080))}}
+	p.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{rule}
+	pod := c.peers[0].Pod.DeepCopy()
+	pod.Namespace, pod.Name = p.Namespace, long
+	c.pods.Delete(localcache.KeyOf(c.peers[0].Pod))
+	c.pods.Put(pod)
+	c.policies.Put(p)
+	c.start()
+	expect := func(want bool) {
+		t.Helper()
+		for deadline := time.Now().Add(patience); ; {
+			_, err := c.hosts[1].AskWithin("tcp", netip.AddrPortFrom(c.hosts[0].IP4, 8080).String(), 200*time.Millisecond)
+			if (err == nil) == want {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("want allowed %v, error %v", want, err)
+			}
+		}
+	}
+	expect(false)
+	open := p.DeepCopy()
+	open.Spec.Ingress[0].From[5000].IPBlock.CIDR = "10.65.0.0/16"
+	c.policies.Put(open)
+	expect(true)
+	c.policies.Put(p)
+	expect(false)
+	c.policies.Put(open)
+	expect(true)
+	c.Node.Run("nft", "flush", "ruleset")
+	expect(true)
+	c.policies.Put(p)
+	expect(false)
 }

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -108,11 +110,41 @@ func directions(p *networkingv1.NetworkPolicy) []direction {
 
 // setName returns the name of the set of peers of a rule, or of their ports with a name.
 func setName(p *networkingv1.NetworkPolicy, d direction, rule int, f ruleset.Family, port ...int) string {
-	name := fmt.Sprintf("%s/%s/%s/%d", d.name, p.Namespace, p.Name, rule)
+	end := fmt.Sprintf("/%d", rule)
 	for _, n := range port {
-		name += fmt.Sprintf("/port-%d", n)
+		end += fmt.Sprintf("/port-%d", n)
 	}
-	return fmt.Sprintf("%s/ipv%d", name, uint8(f))
+	return nameOf(d.name, localcache.KeyOf(p), fmt.Sprintf("%s/ipv%d", end, uint8(f)))
+}
+
+// blockSet returns the name of the set of the addresses in the blocks of a rule. Other blocks are another set: a set of
+// ranges is written as a whole.
+func (x *index) blockSet(p *networkingv1.NetworkPolicy, d direction, rule int, f ruleset.Family) string {
+	of := ruleOf{p, d.kind, rule}
+	sum, ok := x.sums[of]
+	if !ok {
+		hash := sha256.New()
+		for _, peer := range d.rules[rule].From {
+			if peer.IPBlock != nil {
+				fmt.Fprintf(hash, "%q %q ", peer.IPBlock.CIDR, peer.IPBlock.Except)
+			}
+		}
+		sum = hex.EncodeToString(hash.Sum(nil)[:8])
+		x.sums[of] = sum
+	}
+	return nameOf(d.name, localcache.KeyOf(p), fmt.Sprintf("/%d/blocks-%s/ipv%d", rule, sum, uint8(f)))
+}
+
+// maxKey is how many bytes of the key of an object are in a name: those of the kernel have at most 255.
+const maxKey = 160
+
+// nameOf returns the name of a chain or set of an object. A long key is replaced by its beginning and its hash.
+func nameOf(kind, key, end string) string {
+	if len(key) > maxKey {
+		sum := sha256.Sum256([]byte(key))
+		key = fmt.Sprintf("%s-%x", key[:maxKey], sum[:16])
+	}
+	return kind + "/" + key + end
 }
 
 // byName reports whether a port of an egress rule is looked up in the pods that it leads to.
@@ -138,6 +170,9 @@ func (x *index) peerSets(p *networkingv1.NetworkPolicy) ruleset.Fragment {
 					}
 				}
 			}
+			if hasBlocks(rule) {
+				x.addBlocks(out, p, d, i)
+			}
 			for n, port := range rule.Ports {
 				if byName(d, port) {
 					x.addNamedPort(out, p, d, i, n, selected)
@@ -148,6 +183,19 @@ func (x *index) peerSets(p *networkingv1.NetworkPolicy) ruleset.Fragment {
 	return out
 }
 
+// addBlocks adds the sets of the addresses in the blocks of a rule.
+func (x *index) addBlocks(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d direction, i int) {
+	for _, f := range families {
+		name := x.blockSet(p, d, i, f)
+		out.Sets[name] = ruleset.Set{Family: f, Fields: []ruleset.Field{d.field}, Ranges: true}
+		for _, s := range blocksOf(d.rules[i].From, f) {
+			for _, key := range ruleset.Bounds(s.first, s.last) {
+				out.Elements[ruleset.Place{Set: name, Key: key}] = ""
+			}
+		}
+	}
+}
+
 // addNamedPort adds the set of a port with a name: the addresses of the rule's peers with the number that the name has
 // in each. An address of a pod can also be in a block.
 func (x *index) addNamedPort(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d direction, i, n int, selected map[*corev1.Pod]bool) {
@@ -155,15 +203,15 @@ func (x *index) addNamedPort(out ruleset.Fragment, p *networkingv1.NetworkPolicy
 	for _, f := range families {
 		out.Sets[setName(p, d, i, f, n)] = ruleset.Set{Family: f, Fields: []ruleset.Field{ruleset.DestAddr, ruleset.ProtocolNumber, ruleset.DestPort}}
 	}
-	port, blocks := rule.Ports[n], blocksOf(rule.From)
+	port, blocks := rule.Ports[n], map[ruleset.Family]blocks{}
+	for _, f := range families {
+		blocks[f] = blocksOf(rule.From, f)
+	}
 	protocol := protocolOf(port.Protocol)
 	for _, pod := range x.Pods {
 		in := len(rule.From) == 0 || selected[pod]
-		if !in && len(blocks) == 0 {
-			continue
-		}
 		for _, a := range addresses(pod) {
-			if !in && !blocks.contain(a) {
+			if !in && !blocks[ruleset.FamilyOf(a)].contain(a) {
 				continue
 			}
 			for _, number := range named(pod, port.Port.StrVal, protocol) {
@@ -177,6 +225,10 @@ func hasPods(rule networkingv1.NetworkPolicyIngressRule) bool {
 	return slices.ContainsFunc(rule.From, func(p networkingv1.NetworkPolicyPeer) bool { return p.IPBlock == nil })
 }
 
+func hasBlocks(rule networkingv1.NetworkPolicyIngressRule) bool {
+	return slices.ContainsFunc(rule.From, func(p networkingv1.NetworkPolicyPeer) bool { return p.IPBlock != nil })
+}
+
 // pod returns the chains of a pod: they return what a policy allows and drop the rest.
 func (x *index) pod(pod *corev1.Pod) ruleset.Fragment {
 	out := ruleset.Fragment{Chains: map[string]ruleset.Chain{}, Elements: map[ruleset.Place]ruleset.Verdict{}}
@@ -187,10 +239,10 @@ func (x *index) pod(pod *corev1.Pod) ruleset.Fragment {
 		for _, d := range directions(p.NetworkPolicy) {
 			for _, a := range addresses(pod) {
 				f := ruleset.FamilyOf(a)
-				name := fmt.Sprintf("%s-pod/%s/%s/ipv%d", d.name, pod.Namespace, pod.Name, uint8(f))
+				name := nameOf(d.name+"-pod", localcache.KeyOf(pod), fmt.Sprintf("/ipv%d", uint8(f)))
 				chain := out.Chains[name]
 				for i := range d.rules {
-					chain.Rules = append(chain.Rules, rules(p.NetworkPolicy, d, i, f, pod)...)
+					chain.Rules = append(chain.Rules, x.rules(p.NetworkPolicy, d, i, f, pod)...)
 				}
 				out.Chains[name] = chain
 				out.Elements[ruleset.Place{Set: ofFamily(d.name, f), Key: ruleset.KeyOf(a)}] = ruleset.VerdictJump(name)
@@ -206,10 +258,10 @@ func (x *index) pod(pod *corev1.Pod) ruleset.Fragment {
 }
 
 // rules returns the rules of one rule of a policy: one for each peer and port.
-func rules(p *networkingv1.NetworkPolicy, d direction, i int, f ruleset.Family, pod *corev1.Pod) []ruleset.Rule {
+func (x *index) rules(p *networkingv1.NetworkPolicy, d direction, i int, f ruleset.Family, pod *corev1.Pod) []ruleset.Rule {
 	rule := d.rules[i]
 	var all []ruleset.Rule
-	for _, peer := range peerMatches(p, d, i, f) {
+	for _, peer := range x.peerMatches(p, d, i, f) {
 		for _, port := range portMatches(p, d, i, f, pod) {
 			parts := slices.Concat([]ruleset.Statement{ruleset.OfFamily{Family: f}}, peer, port, []ruleset.Statement{ruleset.Return{}})
 			all = append(all, ruleset.NewRule(localcache.KeyOf(p), parts...))
@@ -225,7 +277,7 @@ func rules(p *networkingv1.NetworkPolicy, d direction, i int, f ruleset.Family, 
 }
 
 // peerMatches returns the conditions of which a peer must fulfil one list.
-func peerMatches(p *networkingv1.NetworkPolicy, d direction, i int, f ruleset.Family) [][]ruleset.Statement {
+func (x *index) peerMatches(p *networkingv1.NetworkPolicy, d direction, i int, f ruleset.Family) [][]ruleset.Statement {
 	rule := d.rules[i]
 	if len(rule.From) == 0 {
 		return [][]ruleset.Statement{nil}
@@ -234,30 +286,10 @@ func peerMatches(p *networkingv1.NetworkPolicy, d direction, i int, f ruleset.Fa
 	if hasPods(rule) {
 		all = append(all, []ruleset.Statement{ruleset.In{Family: f, Fields: []ruleset.Field{d.field}, Set: setName(p, d, i, f)}})
 	}
-	for _, peer := range rule.From {
-		if peer.IPBlock == nil {
-			continue
-		}
-		cidr, err := netip.ParsePrefix(peer.IPBlock.CIDR)
-		if err != nil || ruleset.FamilyOf(cidr.Addr()) != f {
-			continue
-		}
-		block := []ruleset.Statement{side(d, cidr.Masked(), false)}
-		for _, text := range peer.IPBlock.Except {
-			if except, err := netip.ParsePrefix(text); err == nil && ruleset.FamilyOf(except.Addr()) == f {
-				block = append(block, side(d, except.Masked(), true))
-			}
-		}
-		all = append(all, block)
+	if hasBlocks(rule) {
+		all = append(all, []ruleset.Statement{ruleset.In{Family: f, Fields: []ruleset.Field{d.field}, Set: x.blockSet(p, d, i, f)}})
 	}
 	return all
-}
-
-func side(d direction, p netip.Prefix, negated bool) ruleset.Statement {
-	if d.field == ruleset.SourceAddr {
-		return ruleset.From{Prefix: p, Not: negated}
-	}
-	return ruleset.To{Prefix: p, Not: negated}
 }
 
 // portMatches returns the conditions of which the port must fulfil one list. Ports of egress rules that

@@ -247,7 +247,7 @@ func (s Set) encode(table *nftables.Table, name string) *nftables.Set {
 			types = append(types, nftables.TypeInetService)
 		}
 	}
-	set := &nftables.Set{Table: table, Name: name, KeyByteOrder: binaryutil.BigEndian, KeyType: types[0]}
+	set := &nftables.Set{Table: table, Name: name, KeyByteOrder: binaryutil.BigEndian, KeyType: types[0], Interval: s.Ranges}
 	if len(types) > 1 {
 		set.KeyType, set.Concatenation = nftables.MustConcatSetType(types...), true
 	}
@@ -285,12 +285,12 @@ func (e *encoder) elements(c *Change, name string, places []Place) error {
 	var remove, add []nftables.SetElement
 	for _, place := range places {
 		edit := c.elements[place]
-		key := []byte(place.Key)
+		key, after := place.Key.bound()
 		if edit.before != nil {
-			remove = append(remove, nftables.SetElement{Key: key})
+			remove = append(remove, nftables.SetElement{Key: key, IntervalEnd: after})
 		}
 		if edit.after != nil {
-			element := nftables.SetElement{Key: key, VerdictData: verdict(*edit.after)}
+			element := nftables.SetElement{Key: key, IntervalEnd: after, VerdictData: verdict(*edit.after)}
 			add = append(add, element)
 		}
 	}

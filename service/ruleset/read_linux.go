@@ -248,7 +248,8 @@ func sameType(s Set, flags, keyType, dataType uint32) bool {
 	if s.Kind == Verdicts {
 		data = unix.NFT_DATA_VERDICT
 	}
-	return keyType == wanted.KeyType.GetNFTMagic() && dataType == data && wanted.HasTimeout == (flags&unix.NFT_SET_TIMEOUT != 0)
+	return keyType == wanted.KeyType.GetNFTMagic() && dataType == data && wanted.HasTimeout == (flags&unix.NFT_SET_TIMEOUT != 0) &&
+		wanted.Interval == (flags&unix.NFT_SET_INTERVAL != 0)
 }
 
 func (k *Kernel) readElements(ctx context.Context, name string, have Table) error {
@@ -273,8 +274,11 @@ func (k *Kernel) readElements(ctx context.Context, name string, have Table) erro
 }
 
 func readElement(element []byte) (key Key, v Verdict) {
+	after := false
 	attributes(element, func(kind uint16, value []byte) {
 		switch kind {
+		case unix.NFTA_SET_ELEM_FLAGS:
+			after = len(value) == 4 && binary.BigEndian.Uint32(value)&unix.NFT_SET_ELEM_INTERVAL_END != 0
 		case unix.NFTA_SET_ELEM_KEY:
 			attributes(value, func(kind uint16, data []byte) {
 				if kind == unix.NFTA_DATA_VALUE {
@@ -289,6 +293,9 @@ func readElement(element []byte) (key Key, v Verdict) {
 			})
 		}
 	})
+	if after {
+		key += afterRange
+	}
 	return key, v
 }
 

@@ -83,10 +83,13 @@ type Set struct {
 	Kind   Kind
 	Family Family
 	Fields []Field
+	// Ranges makes it a set of ranges of one address field, whose elements are the ends of the ranges:
+	// see [Bounds].
+	Ranges bool
 }
 
 func (s Set) equal(t Set) bool {
-	return s.Kind == t.Kind && s.Family == t.Family && slices.Equal(s.Fields, t.Fields)
+	return s.Kind == t.Kind && s.Ranges == t.Ranges && s.Family == t.Family && slices.Equal(s.Fields, t.Fields)
 }
 
 // A Key is the key of an element: its fields in the order of the set, each as in a packet and padded
@@ -111,6 +114,26 @@ func KeyOf(fields ...any) Key {
 	return Key(b)
 }
 
+// afterRange ends the key of the first address that is no longer in a range.
+const afterRange = "\x01"
+
+// Bounds returns the keys of a range in a set of ranges. No two ranges of a set may overlap or adjoin.
+func Bounds(first, last netip.Addr) []Key {
+	keys := []Key{KeyOf(first)}
+	if next := last.Next(); next.IsValid() {
+		keys = append(keys, KeyOf(next)+afterRange)
+	}
+	return keys
+}
+
+// bound returns the address in a key, and whether it is the first after a range.
+func (k Key) bound() (address []byte, after bool) {
+	if after = len(k)%4 == len(afterRange); after {
+		k = k[:len(k)-len(afterRange)]
+	}
+	return []byte(k), after
+}
+
 // Format returns the fields of a key of the set as text.
 func (s Set) Format(k Key) string {
 	var words []string
@@ -133,6 +156,9 @@ func (s Set) Format(k Key) string {
 		case DestPort:
 			words = append(words, fmt.Sprint(int(part[0])<<8|int(part[1])))
 		}
+	}
+	if s.Ranges && k == afterRange {
+		words[0] = "before " + words[0]
 	}
 	return strings.Join(words, " . ")
 }
@@ -174,7 +200,11 @@ type Table struct {
 func (t Table) String() string {
 	var lines []string
 	for name, s := range t.Sets {
-		lines = append(lines, fmt.Sprintf("set %s %v", name, s))
+		line := fmt.Sprintf("set %s {%v %v %v}", name, s.Kind, s.Family, s.Fields)
+		if s.Ranges {
+			line += " of ranges"
+		}
+		lines = append(lines, line)
 	}
 	for name, c := range t.Chains {
 		line := "chain " + name + ":"
