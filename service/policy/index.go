@@ -19,7 +19,7 @@ type index struct {
 	pods map[string][]*corev1.Pod // by namespace
 	// local are the pods of the node that have addresses, in no order.
 	local []*corev1.Pod
-	// policies are those of each namespace that select a pod of the node, by name.
+	// policies holds those of each namespace that select a pod of the node, by name.
 	policies map[string][]selecting
 	// sums are the hashes of the blocks of rules.
 	sums map[ruleOf]string

@@ -135,7 +135,7 @@ func (x *index) blockSet(p *networkingv1.NetworkPolicy, d direction, rule int, f
 	return nameOf(d.name, localcache.KeyOf(p), fmt.Sprintf("/%d/blocks-%s/ipv%d", rule, sum, uint8(f)))
 }
 
-// maxKey is how many bytes of the key of an object are in a name: those of the kernel have at most 255.
+// maxKey bounds the key of an object in a name, in bytes: names of the kernel have at most 255.
 const maxKey = 160
 
 // nameOf returns the name of a chain or set of an object. A long key is replaced by its beginning and its hash.
