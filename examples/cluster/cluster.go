@@ -23,6 +23,7 @@ import (
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/credentials"
+	"github.com/planekit/planekit/plane/customresources"
 	"github.com/planekit/planekit/plane/join"
 	"github.com/planekit/planekit/plane/metricsserver"
 	"github.com/planekit/planekit/plane/nodes"
@@ -168,6 +169,7 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 		Log:     c.log,
 	}
 	config.Admission.Unsupported = c.unsupported()
+	customresources.Enable(&config)
 	if err := observe.Add(&config, observe.Options{Profiles: o.profiling}); err != nil {
 		return config, err
 	}

@@ -3,6 +3,7 @@ package openapi
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -132,7 +133,10 @@ func (o *operation) v2() *operationV2 {
 		}
 		out.Consumes = bodyMedia
 		if o.Action == "patch" {
-			out.Consumes = patchMedia
+			out.Consumes = slices.DeleteFunc(slices.Clone(patchMedia), func(media string) bool {
+				_, ok := o.RequestBody.Content[media]
+				return !ok
+			})
 		}
 		out.Parameters = append([]parameterV2{{Name: "body", In: "body", Required: !strings.HasPrefix(o.Action, "delete"), Schema: schema}}, out.Parameters...)
 	}
