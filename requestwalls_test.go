@@ -12,6 +12,15 @@ var requestWalls = []wall{
 		{"admission", itsRoom},
 		{"sigs.k8s.io/yaml", "the configuration of admission is YAML"},
 	}},
+	{packages: "admission/podsecurity/metrics", closed: true, may: []allowance{
+		{"admission", itsRoom},
+		{"github.com/prometheus/client_golang", "a leaf that knows Prometheus"},
+	}},
+	{packages: "admission/podsecurity", may: []allowance{
+		{"k8s.io/api/apps", "workloads have templates of pods"},
+		{"k8s.io/api/batch", "workloads have templates of pods"},
+		{"sigs.k8s.io/yaml", "its configuration is YAML"},
+	}},
 	{packages: "admission/runtimeclass", may: []allowance{{"k8s.io/api/node", kubeTypes}}},
 	{packages: "admission/priority", may: []allowance{{"k8s.io/api/scheduling", kubeTypes}}},
 	{packages: "admission/claims", may: []allowance{{"internal/volumeclaim", claimsAlike}, {"k8s.io/api/storage", kubeTypes}}},

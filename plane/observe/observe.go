@@ -1,5 +1,5 @@
-// Package observe lets operators see what a control plane does: metrics of the API server, its store, controllers and
-// scheduler at /metrics, in Prometheus' formats and with the names that Kubernetes has, and profiles of the process
+// Package observe lets operators see what a control plane does: metrics of the API server, its store, controllers, scheduler and
+// Pod Security admission at /metrics, in Prometheus' formats and with the names that Kubernetes has, and profiles of the process
 // below /debug/pprof/.
 //
 //	config := plane.Config{Log: log}
@@ -21,6 +21,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	podsecurity "github.com/planekit/planekit/admission/podsecurity/metrics"
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/metrics"
 	"github.com/planekit/planekit/plane"
@@ -35,15 +36,15 @@ type Options struct {
 	Profiles bool
 }
 
-// Add makes the control plane of c show what it does. It replaces Controllers.Metrics, and calls the functions that
+// Add makes the control plane of c show what it does. It replaces Controllers.Metrics and Admission.PodSecurity, and calls the functions that
 // Scheduler and Configure have had before its own. Call it once for a plane.Config.
 func Add(c *plane.Config, o Options) error {
-	m, work, decisions := metrics.New(), workmetrics.New(), schedulemetrics.New()
-	if err := errors.Join(m.Register(work), m.Register(decisions)); err != nil {
+	m, work, decisions, pods := metrics.New(), workmetrics.New(), schedulemetrics.New(), podsecurity.New()
+	if err := errors.Join(m.Register(work), m.Register(decisions), m.Register(pods)); err != nil {
 		return err
 	}
 	scheduler, configure := c.Scheduler, c.Configure
-	c.Controllers.Metrics = work
+	c.Controllers.Metrics, c.Admission.PodSecurity = work, pods.Hooks()
 	c.Scheduler = func(s *schedule.Config) {
 		if scheduler != nil {
 			scheduler(s)

@@ -34,6 +34,7 @@ import (
 	"github.com/planekit/planekit/admission/noderestriction"
 	"github.com/planekit/planekit/admission/plugins"
 	"github.com/planekit/planekit/admission/podresize"
+	"github.com/planekit/planekit/admission/podsecurity"
 	"github.com/planekit/planekit/admission/policy"
 	"github.com/planekit/planekit/admission/priority"
 	"github.com/planekit/planekit/admission/resourcequota"
@@ -88,6 +89,8 @@ type Options struct {
 	// Unsupported are the fields to warn about because nothing acts on them. Nil means
 	// [unsupported.Table]; a program that acts on some of them leaves their rows out.
 	Unsupported []unsupported.Row
+	// PodSecurity receives what Pod Security admission decides.
+	PodSecurity podsecurity.Metrics
 }
 
 // A Set is the plugins of one control plane.
@@ -152,6 +155,7 @@ func (s *Set) table() []plugins.Plugin {
 		plain(securitycontext.Name, securitycontext.Plugin{}),
 		made("NodeRestriction", s.nodeRestriction),
 		plain(alwayspullimages.Name, alwayspullimages.Plugin{}),
+		{Name: podsecurity.Name, New: s.podSecurity},
 		made(priority.Name, s.priority),
 		made(defaulttolerations.Name, s.tolerations),
 		{Name: eventratelimit.Name, New: eventRateLimit},
@@ -247,6 +251,21 @@ func (s *Set) nodeRestriction() (any, error) {
 // podResize refuses resizes beyond what a node has.
 func (s *Set) podResize() (any, error) {
 	return podresize.New(podresize.Config{Nodes: s.config.Caches.Nodes, Lookup: typed.Nodes(s.config.Client).Get})
+}
+
+// podSecurity enforces the Pod Security Standards that namespaces select.
+func (s *Set) podSecurity(config []byte) (any, error) {
+	c := podsecurity.Config{
+		Namespaces: s.config.Caches.Namespaces, Lookup: s.namespace,
+		Pods: s.config.Caches.PodsByNamespace, Metrics: s.config.PodSecurity,
+	}
+	if config != nil {
+		var err error
+		if c.Configuration, err = podsecurity.ParseConfig(config); err != nil {
+			return nil, err
+		}
+	}
+	return podsecurity.New(c)
 }
 
 // certificateApproval refuses decisions about requests of signers for whom the user may not approve.
