@@ -267,6 +267,7 @@ var requestWalls = []wall{
 	}},
 	{packages: "apiserver/internal/ownership", closed: true, may: []allowance{
 		{"internal/jsonscan", "entries of clients are looked at before they are decoded"},
+		{"internal/mergeschema", "schemas are read for merging in one place"},
 		{"k8s.io/apimachinery", "the merging of server-side apply"},
 		{"sigs.k8s.io/structured-merge-diff/v6", "the values and field sets of apimachinery's merging"},
 	}},

@@ -160,6 +160,18 @@ var (
 		New:     object[admissionregistrationv1.ValidatingAdmissionPolicyBinding],
 		NewList: list[admissionregistrationv1.ValidatingAdmissionPolicyBindingList],
 	}
+	MutatingAdmissionPolicies = kind.Kind[*admissionregistrationv1.MutatingAdmissionPolicy]{
+		Group: admissionregistrationv1.GroupName, Version: "v1", Kind: "MutatingAdmissionPolicy",
+		Plural:  "mutatingadmissionpolicies",
+		New:     object[admissionregistrationv1.MutatingAdmissionPolicy],
+		NewList: list[admissionregistrationv1.MutatingAdmissionPolicyList],
+	}
+	MutatingAdmissionPolicyBindings = kind.Kind[*admissionregistrationv1.MutatingAdmissionPolicyBinding]{
+		Group: admissionregistrationv1.GroupName, Version: "v1", Kind: "MutatingAdmissionPolicyBinding",
+		Plural:  "mutatingadmissionpolicybindings",
+		New:     object[admissionregistrationv1.MutatingAdmissionPolicyBinding],
+		NewList: list[admissionregistrationv1.MutatingAdmissionPolicyBindingList],
+	}
 	MutatingWebhookConfigurations = kind.Kind[*admissionregistrationv1.MutatingWebhookConfiguration]{
 		Group: admissionregistrationv1.GroupName, Version: "v1", Kind: "MutatingWebhookConfiguration",
 		Plural:  "mutatingwebhookconfigurations",

@@ -145,6 +145,16 @@ func ValidatingAdmissionPolicyBindings(c *client.Client) client.Resource[*admiss
 	return client.For(c, kinds.ValidatingAdmissionPolicyBindings)
 }
 
+// MutatingAdmissionPolicies returns the resource of the group admissionregistration.k8s.io.
+func MutatingAdmissionPolicies(c *client.Client) client.Resource[*admissionregistrationv1.MutatingAdmissionPolicy] {
+	return client.For(c, kinds.MutatingAdmissionPolicies)
+}
+
+// MutatingAdmissionPolicyBindings returns the resource of the group admissionregistration.k8s.io.
+func MutatingAdmissionPolicyBindings(c *client.Client) client.Resource[*admissionregistrationv1.MutatingAdmissionPolicyBinding] {
+	return client.For(c, kinds.MutatingAdmissionPolicyBindings)
+}
+
 // MutatingWebhookConfigurations returns the resource of the group admissionregistration.k8s.io.
 func MutatingWebhookConfigurations(c *client.Client) client.Resource[*admissionregistrationv1.MutatingWebhookConfiguration] {
 	return client.For(c, kinds.MutatingWebhookConfigurations)

@@ -93,6 +93,8 @@ func TestTable(t *testing.T) {
 		"/apis/storage.k8s.io/v1/storageclasses/x":                                  get(typed.StorageClasses(c)),
 		"/apis/storage.k8s.io/v1/volumeattachments/x":                               get(typed.VolumeAttachments(c)),
 		"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/x":     get(typed.MutatingWebhookConfigurations(c)),
+		"/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/x":         get(typed.MutatingAdmissionPolicies(c)),
+		"/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings/x":   get(typed.MutatingAdmissionPolicyBindings(c)),
 		"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/x":       get(typed.ValidatingAdmissionPolicies(c)),
 		"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/x": get(typed.ValidatingAdmissionPolicyBindings(c)),
 		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/x":   get(typed.ValidatingWebhookConfigurations(c)),

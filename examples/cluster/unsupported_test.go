@@ -167,7 +167,8 @@ const actedOn = "pods nodes namespaces services endpoints events secrets configm
 	"flowschemas.flowcontrol.apiserver.k8s.io prioritylevelconfigurations.flowcontrol.apiserver.k8s.io " +
 	"priorityclasses.scheduling.k8s.io csinodes.storage.k8s.io mutatingwebhookconfigurations.admissionregistration.k8s.io " +
 	"validatingwebhookconfigurations.admissionregistration.k8s.io validatingadmissionpolicies.admissionregistration.k8s.io " +
-	"validatingadmissionpolicybindings.admissionregistration.k8s.io apiservices.apiregistration.k8s.io certificatesigningrequests.certificates.k8s.io clustertrustbundles.certificates.k8s.io " +
+	"validatingadmissionpolicybindings.admissionregistration.k8s.io mutatingadmissionpolicies.admissionregistration.k8s.io " +
+	"mutatingadmissionpolicybindings.admissionregistration.k8s.io apiservices.apiregistration.k8s.io certificatesigningrequests.certificates.k8s.io clustertrustbundles.certificates.k8s.io " +
 	"roles.rbac.authorization.k8s.io rolebindings.rbac.authorization.k8s.io " +
 	"clusterroles.rbac.authorization.k8s.io clusterrolebindings.rbac.authorization.k8s.io"
 

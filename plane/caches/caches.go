@@ -98,6 +98,8 @@ type Caches struct {
 	ValidatingWebhooks      *informer.Informer[*admissionv1.ValidatingWebhookConfiguration]
 	AdmissionPolicies       *informer.Informer[*admissionv1.ValidatingAdmissionPolicy]
 	AdmissionPolicyBindings *informer.Informer[*admissionv1.ValidatingAdmissionPolicyBinding]
+	MutatingPolicies        *informer.Informer[*admissionv1.MutatingAdmissionPolicy]
+	MutatingPolicyBindings  *informer.Informer[*admissionv1.MutatingAdmissionPolicyBinding]
 	PriorityLevels          *informer.Informer[*flowcontrolv1.PriorityLevelConfiguration]
 	FlowSchemas             *informer.Informer[*flowcontrolv1.FlowSchema]
 	PodsByController        *informer.Index[types.UID, *corev1.Pod]
@@ -174,6 +176,8 @@ func New(api *client.Client, log logr.Logger, more ...apiserver.Resource) (*Cach
 		addKind(m, &c.ValidatingWebhooks, kinds.ValidatingWebhookConfigurations, nil),
 		addKind(m, &c.AdmissionPolicies, kinds.ValidatingAdmissionPolicies, nil),
 		addKind(m, &c.AdmissionPolicyBindings, kinds.ValidatingAdmissionPolicyBindings, nil),
+		addKind(m, &c.MutatingPolicies, kinds.MutatingAdmissionPolicies, nil),
+		addKind(m, &c.MutatingPolicyBindings, kinds.MutatingAdmissionPolicyBindings, nil),
 		addKind(m, &c.PriorityLevels, kinds.PriorityLevelConfigurations, nil),
 		addKind(m, &c.FlowSchemas, kinds.FlowSchemas, nil),
 		m.addMetadata(),

@@ -1,10 +1,7 @@
 package ownership
 
 import (
-	"encoding/json"
-
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
 // UpdateAside is Update by apimachinery alone.
@@ -29,13 +26,4 @@ func (t *Tracker) Foreign() (names []string) {
 		}
 	}
 	return names
-}
-
-// MergeSchema converts the JSON of OpenAPI schemas by name.
-func MergeSchema(definitions []byte) ([]schema.TypeDef, error) {
-	var models map[string]model
-	if err := json.Unmarshal(definitions, &models); err != nil {
-		return nil, err
-	}
-	return mergeSchema(models)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/planekit/planekit/apiserver/internal/openapi"
-	"github.com/planekit/planekit/apiserver/internal/ownership"
+	"github.com/planekit/planekit/internal/mergeschema"
 	"k8s.io/kube-openapi/pkg/schemaconv"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/schema"
@@ -52,7 +52,7 @@ func FuzzSchema(f *testing.F) {
 			}
 		}
 		want, wantErr := schemaconv.ToSchemaFromOpenAPI(schemas, false)
-		got, err := ownership.MergeSchema([]byte(definitions))
+		got, err := mergeschema.Types([]byte(definitions))
 		if wantErr != nil && err != nil {
 			return
 		}

@@ -1,12 +1,12 @@
 package ownership
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
 	"sync"
 
+	"github.com/planekit/planekit/internal/mergeschema"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,29 +34,11 @@ func (t *Types) plan(of reflect.Type, kind typed.ParseableType) *plan {
 
 // NewTypes reads OpenAPI schemas by name, as JSON.
 func NewTypes(definitions []byte) (*Types, error) {
-	var models map[string]model
-	if err := json.Unmarshal(definitions, &models); err != nil {
-		return nil, fmt.Errorf("ownership: schemas: %w", err)
-	}
-	merging, err := mergeSchema(models)
+	kinds, err := mergeschema.Kinds(definitions)
 	if err != nil {
 		return nil, fmt.Errorf("ownership: %w", err)
 	}
-	var tags map[string]struct {
-		Kinds []schema.GroupVersionKind `json:"x-kubernetes-group-version-kind"`
-	}
-	if err := json.Unmarshal(definitions, &tags); err != nil {
-		return nil, fmt.Errorf("ownership: kinds: %w", err)
-	}
-	parser := &typed.Parser{}
-	parser.Schema.Types = merging
-	t := &Types{kinds: map[schema.GroupVersionKind]typed.ParseableType{}}
-	for name, tag := range tags {
-		for _, kind := range tag.Kinds {
-			t.kinds[kind] = parser.Type(name)
-		}
-	}
-	return t, nil
+	return &Types{kinds: kinds}, nil
 }
 
 // ObjectToTyped returns obj without its managedFields, which have no owner and are expensive to

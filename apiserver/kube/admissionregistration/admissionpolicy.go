@@ -50,12 +50,8 @@ func ValidatingAdmissionPolicies() apiserver.Resource {
 		Columns: []apiserver.Column{
 			column.Number("Validations", "Validations indicates the number of validation rules defined in this configuration",
 				func(p *policy) int64 { return int64(len(p.Spec.Validations)) }),
-			column.Text("ParamKind", "ParamKind specifies the kind of resources used to parameterize this policy", func(p *policy) string {
-				if p.Spec.ParamKind == nil {
-					return "<unset>"
-				}
-				return p.Spec.ParamKind.APIVersion + "/" + p.Spec.ParamKind.Kind
-			}),
+			column.Text("ParamKind", "ParamKind specifies the kind of resources used to parameterize this policy",
+				func(p *policy) string { return paramKind(p.Spec.ParamKind) }),
 			column.Age[*policy](),
 		},
 		Subresources: []apiserver.Subresource{
@@ -68,6 +64,29 @@ func ValidatingAdmissionPolicies() apiserver.Resource {
 			}, "spec", "metadata"),
 		},
 	})
+}
+
+// unset is how tables show what is not set.
+const unset = "<unset>"
+
+func paramKind(k *admissionv1.ParamKind) string {
+	if k == nil {
+		return unset
+	}
+	return k.APIVersion + "/" + k.Kind
+}
+
+func paramRef(ref *admissionv1.ParamRef) string {
+	switch {
+	case ref == nil:
+	case ref.Name != "" && ref.Namespace != "":
+		return ref.Namespace + "/" + ref.Name
+	case ref.Name != "":
+		return "*/" + ref.Name
+	case ref.Selector != nil:
+		return ref.Selector.String()
+	}
+	return unset
 }
 
 func completeMatch(m *admissionv1.MatchResources) {
@@ -99,15 +118,7 @@ func validateAdmissionPolicy(policy *admissionv1.ValidatingAdmissionPolicy) fiel
 		ps.Present(len(spec.MatchConstraints.ResourceRules) > 0, match.Child("resourceRules"), "")
 	}
 	checkMatchConditions(&ps, p.Child("matchConditions"), spec.MatchConditions)
-	for i, v := range spec.Variables {
-		at := p.Child("variables").Index(i)
-		if strings.TrimSpace(v.Name) == "" {
-			ps.Add(field.Required(at.Child("name"), "name is not specified"))
-		} else {
-			ps.Valid(isIdentifier(v.Name), at.Child("name"), v.Name, "must be a valid CEL identifier")
-		}
-		ps.Present(strings.TrimSpace(v.Expression) != "", at.Child("expression"), "expression is not specified")
-	}
+	checkVariables(&ps, p.Child("variables"), spec.Variables)
 	if len(spec.Validations)+len(spec.AuditAnnotations) == 0 {
 		const message = "validations or auditAnnotations must contain at least one item"
 		ps.Add(field.Required(p.Child("validations"), message), field.Required(p.Child("auditAnnotations"), message))
@@ -117,6 +128,18 @@ func validateAdmissionPolicy(policy *admissionv1.ValidatingAdmissionPolicy) fiel
 	}
 	checkAuditAnnotations(&ps, p.Child("auditAnnotations"), policy.Name, spec.AuditAnnotations)
 	return ps.List
+}
+
+func checkVariables(ps *check.Problems, p *field.Path, list []admissionv1.Variable) {
+	for i, v := range list {
+		at := p.Index(i)
+		if strings.TrimSpace(v.Name) == "" {
+			ps.Add(field.Required(at.Child("name"), "name is not specified"))
+		} else {
+			ps.Valid(isIdentifier(v.Name), at.Child("name"), v.Name, "must be a valid CEL identifier")
+		}
+		ps.Present(strings.TrimSpace(v.Expression) != "", at.Child("expression"), "expression is not specified")
+	}
 }
 
 var (
@@ -239,20 +262,8 @@ func ValidatingAdmissionPolicyBindings() apiserver.Resource {
 		Columns: []apiserver.Column{
 			column.Text("PolicyName", "PolicyName indicates the policy definition which the policy binding binded to",
 				func(b *binding) string { return b.Spec.PolicyName }),
-			column.Text("ParamRef", "ParamRef indicates the param resource which sets the configration param", func(b *binding) string {
-				ref := b.Spec.ParamRef
-				switch {
-				case ref == nil:
-					return "<unset>"
-				case ref.Name != "" && ref.Namespace != "":
-					return ref.Namespace + "/" + ref.Name
-				case ref.Name != "":
-					return "*/" + ref.Name
-				case ref.Selector != nil:
-					return ref.Selector.String()
-				}
-				return "<unset>"
-			}),
+			column.Text("ParamRef", "ParamRef indicates the param resource which sets the configration param",
+				func(b *binding) string { return paramRef(b.Spec.ParamRef) }),
 			column.Age[*binding](),
 		},
 	})

@@ -3,8 +3,8 @@
 //
 //	config.Resources = append(config.Resources, admissionregistration.Resources()...)
 //
-// Webhooks and policies are checked and stored. Package admission/webhook calls the webhooks;
-// the policies have no effect, and their expressions (CEL) are not compiled.
+// Webhooks and policies are checked and stored. Package admission/webhook calls the webhooks, and
+// package admission/policy compiles and evaluates the policies.
 package admissionregistration
 
 import "github.com/planekit/planekit/apiserver"
@@ -14,6 +14,8 @@ func Resources() []apiserver.Resource {
 	return []apiserver.Resource{
 		ValidatingAdmissionPolicies(),
 		ValidatingAdmissionPolicyBindings(),
+		MutatingAdmissionPolicies(),
+		MutatingAdmissionPolicyBindings(),
 		MutatingWebhookConfigurations(),
 		ValidatingWebhookConfigurations(),
 	}

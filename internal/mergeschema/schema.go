@@ -1,4 +1,11 @@
-package ownership
+// Package mergeschema reads from OpenAPI schemas how the fields of objects merge in server-side apply.
+//
+//	kinds, err := mergeschema.Kinds(definitions)
+//	pod, err := kinds[corev1.SchemeGroupVersion.WithKind("Pod")].FromUnstructured(fields)
+//
+// It does what k8s.io/kube-openapi/pkg/schemaconv does for the schemas that API servers write. That
+// package needs 0.4 MB of JSON decoders and OpenAPI documents in every program.
+package mergeschema
 
 import (
 	"encoding/json"
@@ -6,13 +13,49 @@ import (
 	"fmt"
 	"path"
 
+	kinds "k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
+// Kinds reads OpenAPI schemas by name, as JSON, and returns the types of the kinds that they name in
+// x-kubernetes-group-version-kind.
+func Kinds(definitions []byte) (map[kinds.GroupVersionKind]typed.ParseableType, error) {
+	parser := &typed.Parser{}
+	var err error
+	if parser.Schema.Types, err = Types(definitions); err != nil {
+		return nil, err
+	}
+	var tags map[string]struct {
+		Kinds []kinds.GroupVersionKind `json:"x-kubernetes-group-version-kind"`
+	}
+	if err := json.Unmarshal(definitions, &tags); err != nil {
+		return nil, fmt.Errorf("merge schema: kinds: %w", err)
+	}
+	all := map[kinds.GroupVersionKind]typed.ParseableType{}
+	for name, tag := range tags {
+		for _, kind := range tag.Kinds {
+			all[kind] = parser.Type(name)
+		}
+	}
+	return all, nil
+}
+
+// Types reads OpenAPI schemas by name, as JSON.
+func Types(definitions []byte) ([]schema.TypeDef, error) {
+	var models map[string]model
+	if err := json.Unmarshal(definitions, &models); err != nil {
+		return nil, fmt.Errorf("merge schema: %w", err)
+	}
+	types, err := mergeSchema(models)
+	if err != nil {
+		return nil, fmt.Errorf("merge schema: %w", err)
+	}
+	return types, nil
+}
+
 // Names of types whose schema says less than how they merge, and of the types that stand for
-// values without a schema, as in k8s.io/kube-openapi/pkg/schemaconv. This file does what that
-// package does for the schemas that API servers write. It is here because that package needs
-// 0.4 MB of JSON decoders and OpenAPI documents in every program.
+// values without a schema.
 const (
 	quantity     = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 	rawExtension = "io.k8s.apimachinery.pkg.runtime.RawExtension"
