@@ -342,6 +342,7 @@ var otherWalls = []wall{
 		{"plane/caches", "controllers read them"},
 		{"plane/stack", "controllers run in their turn"},
 		{"reconcile", "here its controllers are joined"},
+		{"service/loadbalancer", "it is the controller of load balancers"},
 		{"authn", "each controller is a service account"},
 		{"client", "controllers write by clients"},
 		{"k8s.io/api", kubeTypes},

@@ -170,6 +170,7 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 	}
 	config.Admission.Unsupported = c.unsupported()
 	customresources.Enable(&config)
+	config.Controllers.LoadBalancerPool = o.balancerPool
 	if err := observe.Add(&config, observe.Options{Profiles: o.profiling}); err != nil {
 		return config, err
 	}
@@ -184,8 +185,12 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 	return config, o.kube.Apply(&config, c.stack)
 }
 
-// servicesWithoutEffect are the fields of services that the proxies of nodes cannot act on.
-var servicesWithoutEffect = []string{"spec.type", "spec.loadBalancerIP", "spec.loadBalancerSourceRanges"}
+// balancerFields are the fields of services that need a load balancer, and givenFields those of them for which a pool of
+// addresses is enough, without nodes that forward.
+var (
+	balancerFields = []string{"spec.type", "spec.loadBalancerIP", "spec.loadBalancerSourceRanges"}
+	givenFields    = balancerFields[:2]
+)
 
 // unsupported returns the fields and kinds that nothing in this cluster acts on.
 func (c *cluster) unsupported() []unsupported.Row {
@@ -195,7 +200,11 @@ func (c *cluster) unsupported() []unsupported.Row {
 		case strings.HasSuffix(r.Path, ".hostPort"):
 			return c.runtime != "fake" || remote // the network's plugins forward
 		case r.In == "services":
-			return remote && !slices.Contains(servicesWithoutEffect, r.Path)
+			pool := len(c.options.balancerPool) > 0
+			if slices.Contains(balancerFields, r.Path) {
+				return pool && (remote || slices.Contains(givenFields, r.Path))
+			}
+			return remote
 		case r.In == "networkpolicies.networking.k8s.io", r.In == unsupported.Pods && r.Path == "subdomain":
 			return remote // nodes have rules of policies, and DNS
 		}

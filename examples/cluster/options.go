@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -34,6 +35,8 @@ type options struct {
 	restartMachines             bool
 	machineCIDR                 string
 	machineNetwork              netip.Prefix // parsed machineCIDR; not valid where it is auto
+	balancerCIDRs               []string
+	balancerPool                []netip.Prefix // parsed balancerCIDRs
 	runtime, containerdSocket   string
 	store                       *objectstore.Options // the flags that say where objects are kept
 	offlineImages, imageCache   string
@@ -68,6 +71,7 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.clusterCIDR, "cluster-cidr", autoCIDR, "addresses of pods; each node gets a /24 of them; auto takes the first free /16 from 10.244.0.0 to 10.255.0.0, then from 10.200.0.0, and keeps to it")
 	flags.BoolVar(&o.machines, "machines", true, "with containerd and several nodes, run each node as a machine in namespaces of its own, rather than all in this process")
 	flags.StringVar(&o.machineCIDR, "machine-cidr", autoCIDR, "addresses of machines; auto takes the first free /24 from 10.199.0.0")
+	flags.StringSliceVar(&o.balancerCIDRs, "load-balancer-cidr", nil, "addresses for Services of type LoadBalancer, which the network must lead to a node; may be repeated (default none: such Services stay pending)")
 	flags.BoolVar(&o.restartMachines, "restart-machines", true, "start a machine again that has ended; without, a hangup (SIGHUP) does")
 	flags.StringVar(&o.offlineImages, "offline-images", "auto", "serve pause, nginx and busybox from a registry in this process: on, off, or auto (where the public registry cannot be reached)")
 	flags.StringVar(&o.imageCache, "image-cache", "", "directory of the images built for --offline-images (default planekit in the user's cache directory)")
@@ -131,7 +135,35 @@ func (o *options) complete() error {
 	case o.metricResolution < time.Second:
 		return fmt.Errorf("--metric-resolution must be at least 1s, not %v", o.metricResolution)
 	}
-	return errors.Join(o.store.Check(), o.kube.Check(), o.absolute())
+	return errors.Join(o.store.Check(), o.kube.Check(), o.readBalancerPool(), o.absolute())
+}
+
+// readBalancerPool reads --load-balancer-cidr, whose ranges overlap neither each other nor those of services and pods.
+func (o *options) readBalancerPool() error {
+	o.balancerPool = nil
+	taken := map[string][]netip.Prefix{"--service-cluster-ip-range": o.kube.ServiceCIDRs()}
+	if o.podNetwork.IsValid() {
+		taken["--cluster-cidr"] = []netip.Prefix{o.podNetwork}
+	}
+	if o.machineNetwork.IsValid() {
+		taken["--machine-cidr"] = []netip.Prefix{o.machineNetwork}
+	}
+	for _, text := range o.balancerCIDRs {
+		r, err := netip.ParsePrefix(text)
+		if err != nil || r != r.Masked() || r.Addr().Is4In6() {
+			return fmt.Errorf("--load-balancer-cidr must have ranges such as 192.0.2.0/28, not %q", text)
+		}
+		taken["--load-balancer-cidr"] = o.balancerPool
+		for _, flag := range slices.Sorted(maps.Keys(taken)) {
+			for _, other := range taken[flag] {
+				if r.Overlaps(other) {
+					return fmt.Errorf("--load-balancer-cidr %v overlaps %v of %s", r, other, flag)
+				}
+			}
+		}
+		o.balancerPool = append(o.balancerPool, r)
+	}
+	return nil
 }
 
 // autoBits is the prefix length of the ranges that auto chooses from.

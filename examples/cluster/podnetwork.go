@@ -66,11 +66,14 @@ func (c *cluster) reservePodNetwork(ctx context.Context, kept netip.Prefix) erro
 	return err
 }
 
-// serviceRanges returns the ranges that pods must not get because services have them.
+// serviceRanges returns the ranges that pods and machines must not get because services have them.
 func (c *cluster) serviceRanges() []machine.Taken {
 	var taken []machine.Taken
 	for _, prefix := range c.options.kube.ServiceCIDRs() {
 		taken = append(taken, machine.Taken{Prefix: prefix, By: fmt.Sprintf("--service-cluster-ip-range %v", prefix)})
+	}
+	for _, prefix := range c.options.balancerPool {
+		taken = append(taken, machine.Taken{Prefix: prefix, By: fmt.Sprintf("--load-balancer-cidr %v", prefix)})
 	}
 	return taken
 }

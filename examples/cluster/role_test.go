@@ -185,9 +185,15 @@ func TestUnsupportedByRole(t *testing.T) {
 				t.Errorf("role %s: %s is in the table: %v", role, path, paths[path])
 			}
 		}
-		for _, path := range servicesWithoutEffect {
+		for _, path := range balancerFields {
 			if !paths[path] {
 				t.Errorf("role %s: %s is not in the table", role, path)
+			}
+		}
+		c.options.balancerPool = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/28")}
+		for _, row := range c.unsupported() {
+			if row.In == "services" && (slices.Contains(givenFields, row.Path) || role == roleServer) {
+				t.Errorf("role %s with addresses of load balancers: %s is in the table", role, row.Path)
 			}
 		}
 	}

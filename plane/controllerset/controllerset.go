@@ -75,6 +75,9 @@ type Options struct {
 	// More are further controllers, such as the program's own.
 	More   []Controller
 	Tuning Tuning
+	// LoadBalancerPool are the ranges that service-lb-controller gives addresses of to Services of type LoadBalancer
+	// without a class; they must not overlap. Nil means that such Services stay pending.
+	LoadBalancerPool []netip.Prefix
 	// Elect makes the controllers run only while this process leads; nil is always.
 	Elect *Election
 	// Metrics receives the measurements of the controllers and their queues. Nil means none.

@@ -3,6 +3,7 @@ package controllerset
 import (
 	"context"
 
+	"github.com/planekit/planekit/client/events"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/reconcile/controllers"
 	"github.com/planekit/planekit/reconcile/controllers/account"
@@ -17,6 +18,7 @@ import (
 	"github.com/planekit/planekit/reconcile/controllers/quota"
 	"github.com/planekit/planekit/reconcile/controllers/replicaset"
 	"github.com/planekit/planekit/reconcile/controllers/volume"
+	"github.com/planekit/planekit/service/loadbalancer"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -52,6 +54,7 @@ func table() []Controller {
 		{Name: "replicationcontroller-controller", Alias: "replicationcontroller", Account: "replication-controller", Component: "replication-controller", New: (*Env).replicationController},
 		{Name: "resourcequota-controller", Alias: "resourcequota", Account: "resourcequota-controller", New: (*Env).resourceQuota},
 		{Name: "root-ca-certificate-publisher-controller", Alias: "root-ca-cert-publisher", Account: "root-ca-cert-publisher", New: (*Env).rootCA, lacks: needsRootCA},
+		{Name: "service-lb-controller", Alias: "service", Account: "service-controller", Component: "service-controller", New: (*Env).loadBalancers},
 		{Name: "serviceaccount-controller", Alias: "serviceaccount", Account: "service-account-controller", New: (*Env).serviceAccount},
 		{Name: "serviceaccount-token-controller", Alias: "serviceaccount-token", New: (*Env).token, lacks: needsSigner},
 		{Name: "taint-eviction-controller", Account: "node-controller", New: (*Env).taintEviction},
@@ -210,6 +213,23 @@ func (e *Env) namespace() (controllers.Runner, error) {
 		Metrics:      e.Metrics,
 		Log:          e.Log,
 	})
+}
+
+// loadBalancers gives addresses of the pool. Without a pool it does nothing, as in a cluster without a provider.
+func (e *Env) loadBalancers() (controllers.Runner, error) {
+	if len(e.config.LoadBalancerPool) == 0 {
+		return idle{}, nil
+	}
+	return loadbalancer.New(loadbalancer.Config{
+		Services: e.Caches.Services, Writer: typed.Services(e.Client), Pool: e.config.LoadBalancerPool, Events: serviceEvents{e.Events}, Log: e.Log.WithName("service-lb-controller"),
+	})
+}
+
+// serviceEvents records events about services.
+type serviceEvents struct{ *events.Recorder }
+
+func (r serviceEvents) Event(service *corev1.Service, kind, reason, message string) {
+	r.Recorder.Event(service, kind, reason, message)
 }
 
 func (e *Env) serviceAccount() (controllers.Runner, error) {

@@ -7,8 +7,9 @@
 //
 // A service keeps its address as long as it is of that type and class, also across restarts: the
 // addresses in the statuses are claimed before any is given. One address of each of its families is
-// given, spec.loadBalancerIP if it is free. What cannot be done is an event of the service, and tried
-// again when an address is released: AllocationFailed if the pool is used up, AddressInUse if the
+// given. A service with spec.loadBalancerIP gets that address or none; until it is free, the service keeps
+// the one it has. What cannot be done is an event of the service, once, and tried again when an address is
+// released: AllocationFailed if the pool is used up or does not have the address, AddressInUse if the
 // address that a service asks for, or has in its status, belongs to another one.
 //
 // One Balancer may write at a time: run it where a leader is elected.
@@ -64,6 +65,8 @@ type Balancer struct {
 	pool *pool
 	// waiting are services that did not get what they want. It belongs to the goroutine of Run.
 	waiting map[string]bool
+	// said has the messages of the events of services that wait. It belongs to the goroutine of Run.
+	said    map[string]map[string]bool
 	changed chan struct{}
 
 	mu sync.Mutex
@@ -86,7 +89,7 @@ func New(c Config) (*Balancer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Balancer{Config: c, pool: p, waiting: map[string]bool{}, dirty: map[string]bool{}, changed: make(chan struct{}, 1)}, nil
+	return &Balancer{Config: c, pool: p, waiting: map[string]bool{}, said: map[string]map[string]bool{}, dirty: map[string]bool{}, changed: make(chan struct{}, 1)}, nil
 }
 
 // Run gives addresses until ctx ends, and returns nil. It must be called once.
@@ -185,6 +188,11 @@ func (b *Balancer) wanted(s *corev1.Service) bool {
 // sync makes the status of a service right, and reports whether addresses became free.
 func (b *Balancer) sync(ctx context.Context, key string) (released bool, err error) {
 	delete(b.waiting, key)
+	defer func() {
+		if !b.waiting[key] {
+			delete(b.said, key)
+		}
+	}()
 	s, ok := b.Services.Get(key)
 	if !ok {
 		return b.pool.release(key), nil
@@ -210,32 +218,59 @@ func (b *Balancer) ofAnother(s *corev1.Service) bool {
 	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.DeletionTimestamp == nil
 }
 
-// allocate returns an address for each family of the service: that in its status, the one that it asks
-// for, or any.
+// allocate returns an address for each family of the service: the one that it asks for, that in its status, or any
+// if it asks for none.
 func (b *Balancer) allocate(s *corev1.Service, key string) []netip.Addr {
+	asked, problem := b.asked(s)
+	if problem != "" {
+		b.event(s, "AllocationFailed", problem)
+	}
 	var addrs []netip.Addr
 	for _, family := range families(s) {
 		v6 := family == corev1.IPv6Protocol
 		candidates := b.given(s)
-		if a, err := netip.ParseAddr(s.Spec.LoadBalancerIP); err == nil {
-			if !b.pool.contains(a) {
-				b.event(s, "AllocationFailed", fmt.Sprintf("spec.loadBalancerIP %v is not in the pool", a))
-			} else if a.Is6() == v6 {
-				candidates = append([]netip.Addr{a}, candidates...)
-			}
+		particular := problem != "" || asked.IsValid() && asked.Is6() == v6
+		if problem == "" && particular {
+			candidates = append([]netip.Addr{asked}, candidates...)
 		}
 		a, ok := b.claimFirst(s, key, candidates, v6)
+		if !ok && particular {
+			b.waiting[key] = true
+			continue
+		}
 		if !ok {
 			var err error
 			if a, err = b.pool.take(v6, key); err != nil {
-				b.event(s, "AllocationFailed", fmt.Sprintf("no %s address: %v", family, err))
 				b.waiting[key] = true
+				b.event(s, "AllocationFailed", fmt.Sprintf("no %s address: %v", family, err))
 				continue
 			}
 		}
 		addrs = append(addrs, a)
 	}
 	return addrs
+}
+
+// asked returns the address that a service asks for, invalid if none, or why it cannot have it.
+func (b *Balancer) asked(s *corev1.Service) (a netip.Addr, problem string) {
+	text := s.Spec.LoadBalancerIP
+	if text == "" {
+		return a, ""
+	}
+	a, err := netip.ParseAddr(text)
+	family := corev1.IPv4Protocol
+	if a.Is6() {
+		family = corev1.IPv6Protocol
+	}
+	switch {
+	case err != nil:
+		return netip.Addr{}, fmt.Sprintf("spec.loadBalancerIP %.50q is no address", text)
+	case !b.pool.contains(a):
+		return netip.Addr{}, fmt.Sprintf("spec.loadBalancerIP %v is not in the pool", a)
+	case !slices.Contains(families(s), family):
+		return netip.Addr{}, fmt.Sprintf("spec.loadBalancerIP %v is of no family of the service", a)
+	}
+	return a, ""
 }
 
 func (b *Balancer) claimFirst(s *corev1.Service, key string, candidates []netip.Addr, v6 bool) (netip.Addr, bool) {
@@ -247,8 +282,8 @@ func (b *Balancer) claimFirst(s *corev1.Service, key string, candidates []netip.
 		if ok {
 			return a, true
 		}
-		b.event(s, "AddressInUse", fmt.Sprintf("address %v belongs to service %s", a, other))
 		b.waiting[key] = true
+		b.event(s, "AddressInUse", fmt.Sprintf("address %v belongs to service %s", a, other))
 	}
 	return netip.Addr{}, false
 }
@@ -261,8 +296,17 @@ func families(s *corev1.Service) []corev1.IPFamily {
 	return s.Spec.IPFamilies
 }
 
+// event says why a service waits, unless it was said already.
 func (b *Balancer) event(s *corev1.Service, reason, message string) {
-	b.Log.Info(message, "service", localcache.KeyOf(s))
+	key := localcache.KeyOf(s)
+	if b.said[key][message] {
+		return
+	}
+	if b.said[key] == nil {
+		b.said[key] = map[string]bool{}
+	}
+	b.said[key][message] = true
+	b.Log.Info("service waits for an address", "service", key, "reason", message)
 	if b.Events != nil {
 		b.Events.Event(s, corev1.EventTypeWarning, reason, message)
 	}

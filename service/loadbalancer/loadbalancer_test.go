@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -116,7 +117,7 @@ func TestAddresses(t *testing.T) {
 		expect("a", "", "late", "10.65.230.1")
 		s.service("asks", func(o *corev1.Service) { o.Spec.LoadBalancerIP = "10.65.230.1" })
 		expect("asks", "")
-		if last := s.events[len(s.events)-2]; last != "asks AddressInUse address 10.65.230.1 belongs to service default/late" {
+		if last := s.events[len(s.events)-1]; last != "asks AddressInUse address 10.65.230.1 belongs to service default/late" {
 			t.Errorf("events %q", s.events)
 		}
 		s.Delete("default/late")
@@ -221,4 +222,80 @@ func Example() {
 	// Output:
 	// 192.0.2.1
 	// <nil>
+}
+
+// Of two services that ask for one address the first has it, and the other none until it is released. A change of
+// others says nothing again.
+func TestOneAddressForTwo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		defer run(t, s, "", "10.65.232.0/28")()
+		ask := func(address string) func(*corev1.Service) {
+			return func(o *corev1.Service) { o.Spec.LoadBalancerIP = address }
+		}
+		expect := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			if have := s.addresses("a") + "," + s.addresses("b") + "," + s.addresses("c"); have != want {
+				t.Errorf("%s, want %s; events %q", have, want, s.events)
+			}
+		}
+		s.service("a", ask("10.65.232.5"))
+		expect("10.65.232.5,,")
+		s.service("b", ask("10.65.232.5"))
+		s.service("c", ask("192.0.2.1"))
+		expect("10.65.232.5,,")
+		for range 3 {
+			s.service("d")
+			synctest.Wait()
+			s.Delete("default/d")
+			synctest.Wait()
+		}
+		if want := []string{"b AddressInUse address 10.65.232.5 belongs to service default/a", "c AllocationFailed spec.loadBalancerIP 192.0.2.1 is not in the pool"}; !slices.Equal(s.events, want) {
+			t.Errorf("events %q, want %q", s.events, want)
+		}
+		s.service("c", ask("10.65.232.6"))
+		expect("10.65.232.5,,10.65.232.6")
+		s.service("c", ask("10.65.232.5")) // it keeps what it has
+		expect("10.65.232.5,,10.65.232.6")
+		s.Delete("default/a")
+		expect(",10.65.232.5,10.65.232.6")
+		s.service("b", ask("2001:db8::1"))
+		expect(",10.65.232.5,10.65.232.6")
+		s.service("b", ask("none"))
+		expect(",10.65.232.5,10.65.232.6")
+	})
+}
+
+// TestUsedUp: a large pool that is used up by many services, of which each that ends lets one other have its address.
+func TestUsedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		defer run(t, s, "", "10.66.0.0/20")()
+		const free, services = 4094, 5000
+		for i := range services {
+			s.service(fmt.Sprint("s", i))
+		}
+		have := func() (n int) {
+			synctest.Wait()
+			for o := range s.All() {
+				if len(o.Status.LoadBalancer.Ingress) > 0 {
+					n++
+				}
+			}
+			return n
+		}
+		if n := have(); n != free {
+			t.Fatalf("%d have addresses, want %d", n, free)
+		}
+		for i := range 500 {
+			s.Delete(fmt.Sprint("default/s", i))
+		}
+		if n := have(); n != free {
+			t.Errorf("%d have addresses, want %d", n, free)
+		}
+		if len(s.events) > services {
+			t.Errorf("%d events", len(s.events))
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // errFull means that no address of a family is free.
@@ -13,6 +14,9 @@ var errFull = errors.New("no address of the pool is free")
 type pool struct {
 	ranges []netip.Prefix
 	owners map[netip.Addr]string
+	// owned has the addresses of each owner, and used how many of each range can be taken no more.
+	owned map[string][]netip.Addr
+	used  []uint64
 	// next is where the search for a free address goes on, so that an address that was just released is
 	// not given to another service at once.
 	next map[int]netip.Addr
@@ -32,32 +36,50 @@ func newPool(ranges []netip.Prefix) (*pool, error) {
 			}
 		}
 	}
-	return &pool{ranges: ranges, owners: map[netip.Addr]string{}, next: map[int]netip.Addr{}}, nil
-}
-
-func (p *pool) contains(a netip.Addr) bool {
-	for _, r := range p.ranges {
-		if r.Contains(a) {
-			return true
+	p := &pool{ranges: ranges, owners: map[netip.Addr]string{}, owned: map[string][]netip.Addr{}, used: make([]uint64, len(ranges)), next: map[int]netip.Addr{}}
+	for i, r := range ranges {
+		if r.Addr().Is4() && r.Bits() <= 30 {
+			p.used[i] = 2 // the network's own
 		}
 	}
-	return false
+	return p, nil
 }
 
-// claim gives an address to an owner, and returns another owner that has it.
+func (p *pool) contains(a netip.Addr) bool { return p.rangeOf(a) >= 0 }
+
+// rangeOf returns the index of the range of an address, or -1.
+func (p *pool) rangeOf(a netip.Addr) int {
+	return slices.IndexFunc(p.ranges, func(r netip.Prefix) bool { return r.Contains(a) })
+}
+
+// claim gives an address of the pool to an owner, and returns another owner that has it.
 func (p *pool) claim(a netip.Addr, owner string) (other string, ok bool) {
-	if other, taken := p.owners[a]; taken && other != owner {
-		return other, false
+	if other, taken := p.owners[a]; taken {
+		return other, other == owner
 	}
-	p.owners[a] = owner
+	p.put(a, owner, p.rangeOf(a))
 	return "", true
+}
+
+func (p *pool) put(a netip.Addr, owner string, i int) {
+	p.owners[a] = owner
+	p.owned[owner] = append(p.owned[owner], a)
+	if !reserved(p.ranges[i], a) {
+		p.used[i]++
+	}
+}
+
+// full reports whether no address of a range can be taken.
+func (p *pool) full(i int) bool {
+	bits := p.ranges[i].Addr().BitLen() - p.ranges[i].Bits()
+	return bits < 64 && p.used[i] >= 1<<bits
 }
 
 // take gives a free address of a family to an owner. In ranges of more than two addresses of IPv4 the
 // first and the last are left out: they are the network's own.
 func (p *pool) take(v6 bool, owner string) (netip.Addr, error) {
 	for i, r := range p.ranges {
-		if r.Addr().Is6() != v6 {
+		if r.Addr().Is6() != v6 || p.full(i) {
 			continue
 		}
 		begin := p.next[i]
@@ -67,7 +89,8 @@ func (p *pool) take(v6 bool, owner string) (netip.Addr, error) {
 		// A range has more addresses than services, or the search comes back to where it began.
 		for a := begin; ; {
 			if _, taken := p.owners[a]; !taken && !reserved(r, a) {
-				p.owners[a], p.next[i] = owner, a.Next()
+				p.put(a, owner, i)
+				p.next[i] = a.Next()
 				return a, nil
 			}
 			if a = a.Next(); !a.IsValid() || !r.Contains(a) {
@@ -90,19 +113,21 @@ func reserved(r netip.Prefix, a netip.Addr) bool {
 
 // release frees the addresses of an owner but some, and reports whether there were any.
 func (p *pool) release(owner string, but ...netip.Addr) bool {
+	var kept []netip.Addr
 	freed := false
-next:
-	for a, who := range p.owners {
-		if who != owner {
+	for _, a := range p.owned[owner] {
+		if slices.Contains(but, a) {
+			kept = append(kept, a)
 			continue
 		}
-		for _, keep := range but {
-			if a == keep {
-				continue next
-			}
-		}
-		delete(p.owners, a)
 		freed = true
+		delete(p.owners, a)
+		if i := p.rangeOf(a); !reserved(p.ranges[i], a) {
+			p.used[i]--
+		}
+	}
+	if p.owned[owner] = kept; len(kept) == 0 {
+		delete(p.owned, owner)
 	}
 	return freed
 }
