@@ -393,6 +393,7 @@ var otherWalls = []wall{
 		{"service/proxy", "it makes the addresses of services lead to pods"},
 		{"service/dns", "it answers to the names of services"},
 		{"service/policy", "it enforces the policies of pods"},
+		{"github.com/prometheus/client_golang", "the metrics of a node are served"},
 		{"authn/user", sharedNoun},
 		{"client", "the network is published and read by clients"},
 		{"k8s.io/api", kubeTypes},

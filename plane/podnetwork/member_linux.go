@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
@@ -15,6 +16,7 @@ import (
 	"github.com/planekit/planekit/plane/overlays"
 	"github.com/planekit/planekit/plane/stack"
 	"github.com/planekit/planekit/service/proxy"
+	proxymetrics "github.com/planekit/planekit/service/proxy/metrics"
 )
 
 // Config configures a node in the network. All fields but Log must be set.
@@ -59,8 +61,13 @@ func Start(s *stack.Stack, c Config) (*Member, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
+	registry, measured := prometheus.NewRegistry(), proxymetrics.New()
+	if err := registry.Register(measured); err != nil {
+		return nil, err
+	}
 	p, err := proxy.New(proxy.Config{
-		Node: c.Node, Services: services, EndpointSlices: slices, Nodes: all,
+		Meters: measured.Meters(),
+		Node:   c.Node, Services: services, EndpointSlices: slices, Nodes: all,
 		PodRanges: []netip.Prefix{c.Network.Pods}, ServiceRanges: c.Network.Services, Log: log,
 	})
 	if err != nil {
@@ -74,13 +81,16 @@ func Start(s *stack.Stack, c Config) (*Member, error) {
 		err := p.Run(ctx)
 		return errors.Join(err, p.Remove(context.WithoutCancel(ctx)))
 	})
+	if err := startStatus(s, p, registry, log); err != nil {
+		return nil, err
+	}
 	enforcer, err := startPolicies(s, c)
 	if err != nil {
 		return nil, err
 	}
 	m.protected = enforcer.Ready()
 	if c.Network.DNS.IsValid() {
-		if err := startDNS(s, c, services, slices); err != nil {
+		if err := startDNS(s, c, services, slices, registry); err != nil {
 			return nil, err
 		}
 	}

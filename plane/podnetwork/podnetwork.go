@@ -28,6 +28,11 @@
 // [Member.MTU] returns once the policies of the node hold, so that pods that start with the node are protected from
 // their first packet. The rules of a pod that starts later hold once its address is in its status.
 //
+// # Health and metrics
+//
+// As kube-proxy, a node serves /healthz and /livez at port 10256 of all its addresses, and /metrics at port 10249 of the
+// loopback address, with the series of kube-proxy and of CoreDNS.
+//
 // # Failure
 //
 // Read waits until there is a network. A part that fails ends the stack. When the stack stops, all parts remove what they
