@@ -224,8 +224,8 @@ func Example() {
 	// <nil>
 }
 
-// Of two services that ask for one address the first has it, and the other none until it is released. A change of
-// others says nothing again.
+// TestOneAddressForTwo: of two services that ask for one address the first has it, and the second none until then. Another
+// service coming and going repeats no event.
 func TestOneAddressForTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()

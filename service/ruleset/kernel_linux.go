@@ -103,12 +103,26 @@ func (k *Kernel) run(ctx context.Context, steps []step) (transactions uint32, er
 			}
 		}
 		if err := e.batch.Flush(); err != nil {
-			return transactions, fmt.Errorf("write nftables table %s: %w", k.table.Name, err)
+			return transactions, fmt.Errorf("write nftables table %s: %w", k.table.Name, batchError{err})
 		}
 		transactions++
 		steps = steps[n:]
 	}
 	return transactions, nil
+}
+
+// batchError is the errors of a batch: one for each message that the kernel refused, mostly for one reason.
+type batchError struct{ error }
+
+func (e batchError) Unwrap() error { return e.error }
+
+// Error returns the first, and how many others there are.
+func (e batchError) Error() string {
+	first, others, _ := strings.Cut(e.error.Error(), "\n")
+	if others == "" {
+		return first
+	}
+	return fmt.Sprintf("%s (and %d more)", first, 1+strings.Count(others, "\n"))
 }
 
 // begin makes the table with the mark of its owner.
