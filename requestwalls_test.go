@@ -39,6 +39,8 @@ var requestWalls = []wall{
 		{"authz", "policies ask the server's own authorizer"},
 		{"internal/kubecel", celAlike},
 		{"github.com/google/cel-go", "policies are written in it"},
+		{"internal/jsonpatch", "policies change objects by JSON patches"},
+		{"sigs.k8s.io/structured-merge-diff/v6", "policies change objects by configurations to apply"},
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 	}},
@@ -46,7 +48,6 @@ var requestWalls = []wall{
 		{"admission", itsRoom},
 		{"authn/user", sharedNoun},
 		{"internal/jsonpatch", "webhooks answer with JSON patches"},
-		{"internal/bodycost", "what a webhook makes of an object is bounded as what a client sends"},
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},
@@ -64,6 +65,10 @@ var requestWalls = []wall{
 		{"authn/user", sharedNoun},
 		{"authz", "who approves and signs is asked of the server's own authorizer"},
 		{"k8s.io/api/certificates", kubeTypes},
+	}},
+	{packages: "admission/internal/patched", may: []allowance{
+		{"internal/jsonpatch", "objects are changed by JSON patches"},
+		{"internal/bodycost", "what a plugin makes of an object is bounded as what a client sends"},
 	}},
 	{packages: "admission/internal/rules", may: []allowance{
 		{"k8s.io/api/admissionregistration", "the rules of webhooks and policies are Kubernetes's"},

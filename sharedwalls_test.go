@@ -26,6 +26,13 @@ var sharedWalls = []wall{
 		{"internal/jsonscan", "texts are read once, in one way"},
 		{"google.golang.org/protobuf/encoding/protowire", "the wire format of protobuf"},
 	}},
+	{packages: "internal/mergeschema", closed: true, may: []allowance{
+		{"k8s.io/apimachinery/pkg/runtime/schema", "kinds have names"},
+		{"sigs.k8s.io/structured-merge-diff/v6", "it merges"},
+	}},
+	{packages: "internal/kubecel/mutation", closed: true, may: []allowance{
+		{"github.com/google/cel-go", "it gives the language the types of changes"},
+	}},
 	{packages: "internal/kubecel/typed", closed: true, may: []allowance{
 		{"github.com/google/cel-go", "it gives the language the types of schemas"},
 		{"internal/structural", "schemas are compiled in one place"},

@@ -333,6 +333,8 @@ var otherWalls = []wall{
 		{"admission", "here its plugins are joined"},
 		{"apiserver", "the plugins are part of its configuration"},
 		{"client", "plugins read what a cache does not have"},
+		{"internal/mergeschema", "policies change objects as their schemas say"},
+		{"sigs.k8s.io/structured-merge-diff/v6", "policies change objects as their schemas say"},
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},

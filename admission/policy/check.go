@@ -27,28 +27,62 @@ func (p *Plugin) Check(_ context.Context, r *admission.Request) error {
 	return nil
 }
 
-// check returns what is wrong with the expressions of a policy. Another check refuses empty ones.
-func (c *compiler) check(spec *registration.ValidatingAdmissionPolicySpec) field.ErrorList {
-	var problems field.ErrorList
-	add := func(path *field.Path, e expression) {
-		if e.err != nil && strings.TrimSpace(e.text) != "" {
-			problems = append(problems, field.Invalid(path, e.text, e.err.Error()))
-		}
+// Check refuses policies whose expressions do not compile. It implements [admission.Validator] as a function.
+func (m *Mutator) Check(_ context.Context, r *admission.Request) error {
+	policy, ok := r.Object.(*registration.MutatingAdmissionPolicy)
+	if !ok || r.Subresource != "" {
+		return nil
 	}
+	if old, ok := r.OldObject.(*registration.MutatingAdmissionPolicy); ok && equality.Semantic.DeepEqual(old.Spec, policy.Spec) {
+		return nil
+	}
+	p := m.compiler.mutating(policy)
+	c := problems{}
+	c.shared(p)
+	for i, mutation := range p.mutations {
+		of := "applyConfiguration"
+		if mutation.patch {
+			of = "jsonPatch"
+		}
+		c.add(field.NewPath("spec", "mutations").Index(i).Child(of, "expression"), mutation.change)
+	}
+	if len(c.list) > 0 {
+		return apierrors.NewInvalid(schema.GroupKind{Group: r.Kind.Group, Kind: r.Kind.Kind}, policy.Name, c.list)
+	}
+	return nil
+}
+
+// problems collects what is wrong with the expressions of a policy. Another check refuses empty ones.
+type problems struct{ list field.ErrorList }
+
+func (c *problems) add(path *field.Path, e expression) {
+	if e.err != nil && strings.TrimSpace(e.text) != "" {
+		c.list = append(c.list, field.Invalid(path, e.text, e.err.Error()))
+	}
+}
+
+// shared adds those of the expressions that policies of both kinds have.
+func (c *problems) shared(p *policy) {
 	path := field.NewPath("spec")
-	p := c.policy(&registration.ValidatingAdmissionPolicy{Spec: *spec})
 	for i, e := range p.variables {
-		add(path.Child("variables").Index(i).Child("expression"), e)
+		c.add(path.Child("variables").Index(i).Child("expression"), e)
 	}
 	for i, e := range p.conditions {
-		add(path.Child("matchConditions").Index(i).Child("expression"), e)
+		c.add(path.Child("matchConditions").Index(i).Child("expression"), e)
 	}
+}
+
+// check returns what is wrong with the expressions of a policy.
+func (c *compiler) check(spec *registration.ValidatingAdmissionPolicySpec) field.ErrorList {
+	p := c.validating(&registration.ValidatingAdmissionPolicy{Spec: *spec})
+	found, path := problems{}, field.NewPath("spec")
+	found.shared(p)
 	for i, v := range p.validations {
-		add(path.Child("validations").Index(i).Child("expression"), v.holds)
-		add(path.Child("validations").Index(i).Child("messageExpression"), v.message)
+		found.add(path.Child("validations").Index(i).Child("expression"), v.holds)
+		found.add(path.Child("validations").Index(i).Child("messageExpression"), v.message)
 	}
 	for i, e := range p.annotations {
-		add(path.Child("auditAnnotations").Index(i).Child("valueExpression"), e)
+		found.add(path.Child("auditAnnotations").Index(i).Child("valueExpression"), e)
 	}
-	return problems
+	return found.list
 }

@@ -3,7 +3,6 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -12,29 +11,37 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/planekit/planekit/internal/kubecel"
 	"github.com/planekit/planekit/internal/kubecel/authorizer"
+	mutationcel "github.com/planekit/planekit/internal/kubecel/mutation"
 	registration "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // policy is a policy with its bindings, ready to be evaluated. It is immutable.
 type policy struct {
-	from      *registration.ValidatingAdmissionPolicy
+	from      metav1.Object
+	name      string
 	match     match
 	broken    error // error in the matchConstraints
 	ignore    bool  // ignore failures
 	paramKind *schema.GroupVersionKind
 	bindings  []*binding
 
-	variables   []expression // in the order of the policy; their keys are their names
+	variables   []expression   // their keys are their names
+	byName      map[string]int // indexes in variables; of several with a name, the first counts
 	conditions  []expression
 	validations []validation
 	annotations []expression // their keys are those of the annotations
+	mutations   []mutation
+	again       bool // mutate again if needed
 }
 
 type binding struct {
-	from   *registration.ValidatingAdmissionPolicyBinding
-	match  match
-	broken error // error in the matchResources
+	name, policy string
+	paramRef     *registration.ParamRef
+	actions      []registration.ValidationAction
+	match        match
+	broken       error // error in the matchResources
 }
 
 type validation struct {
@@ -85,38 +92,22 @@ func newEnvs() (map[variables]*cel.Env, error) {
 	return envs, nil
 }
 
-// policies returns the policies that have bindings. Those that have not changed are taken from known.
-func (c *compiler) policies(policies iter.Seq[*registration.ValidatingAdmissionPolicy], bindings iter.Seq[*registration.ValidatingAdmissionPolicyBinding], known []*policy) []*policy {
-	bound := map[string][]*binding{}
-	for b := range bindings {
-		one := &binding{from: b}
-		if m := b.Spec.MatchResources; m != nil {
-			one.match, one.broken = newMatch(m)
-		}
-		bound[b.Spec.PolicyName] = append(bound[b.Spec.PolicyName], one)
+func validatingBinding(from *registration.ValidatingAdmissionPolicyBinding) *binding {
+	b := newBinding(from.Name, from.Spec.PolicyName, from.Spec.ParamRef, from.Spec.MatchResources)
+	b.actions = from.Spec.ValidationActions
+	return b
+}
+
+func mutatingBinding(from *registration.MutatingAdmissionPolicyBinding) *binding {
+	return newBinding(from.Name, from.Spec.PolicyName, from.Spec.ParamRef, from.Spec.MatchResources)
+}
+
+func newBinding(name, policy string, ref *registration.ParamRef, m *registration.MatchResources) *binding {
+	b := &binding{name: name, policy: policy, paramRef: ref}
+	if m != nil {
+		b.match, b.broken = newMatch(m)
 	}
-	byObject := map[*registration.ValidatingAdmissionPolicy]*policy{}
-	for _, p := range known {
-		byObject[p.from] = p
-	}
-	all := []*policy{}
-	for from := range policies {
-		of := bound[from.Name]
-		if len(of) == 0 {
-			continue
-		}
-		slices.SortFunc(of, func(a, b *binding) int { return strings.Compare(a.from.Name, b.from.Name) })
-		var p policy
-		if was := byObject[from]; was != nil {
-			p = *was
-		} else {
-			p = *c.policy(from)
-		}
-		p.bindings = of
-		all = append(all, &p)
-	}
-	slices.SortFunc(all, func(a, b *policy) int { return strings.Compare(a.from.Name, b.from.Name) })
-	return all
+	return b
 }
 
 // scope is where the expressions of one policy are compiled.
@@ -139,26 +130,40 @@ func (c *compiler) scope(params bool) (*scope, error) {
 	return s, errors.Join(wrong[:]...)
 }
 
-// policy compiles a policy without its bindings.
-func (c *compiler) policy(from *registration.ValidatingAdmissionPolicy) *policy {
-	spec := &from.Spec
-	p := &policy{from: from, ignore: spec.FailurePolicy != nil && *spec.FailurePolicy == registration.Ignore}
-	if spec.MatchConstraints != nil {
-		p.match, p.broken = newMatch(spec.MatchConstraints)
+// policy compiles what policies of both kinds have. The scope is nil if the policy is broken.
+func (c *compiler) policy(constraints *registration.MatchResources, failure *registration.FailurePolicyType, kind *registration.ParamKind,
+	variables []registration.Variable, conditions []registration.MatchCondition) (*policy, *scope) {
+	p := &policy{ignore: failure != nil && *failure == registration.Ignore, byName: map[string]int{}}
+	if constraints != nil {
+		p.match, p.broken = newMatch(constraints)
 	}
-	if k := spec.ParamKind; k != nil {
-		kind := schema.FromAPIVersionAndKind(k.APIVersion, k.Kind)
-		p.paramKind = &kind
+	if kind != nil {
+		of := schema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)
+		p.paramKind = &of
 	}
 	s, err := c.scope(p.paramKind != nil)
 	if err != nil {
 		p.broken = errors.Join(p.broken, err)
-		return p
+		return p, nil
 	}
-	p.variables = s.variables(spec.Variables)
-	for i := range spec.MatchConditions {
-		condition := &spec.MatchConditions[i]
-		p.conditions = append(p.conditions, compile(s.conditions, condition.Name, strings.TrimSpace(condition.Expression), cel.BoolType))
+	p.variables = s.variables(variables)
+	for i, e := range p.variables {
+		if _, ok := p.byName[e.key]; !ok {
+			p.byName[e.key] = i
+		}
+	}
+	for i := range conditions {
+		p.conditions = append(p.conditions, compile(s.conditions, conditions[i].Name, strings.TrimSpace(conditions[i].Expression), cel.BoolType))
+	}
+	return p, s
+}
+
+// validating compiles a policy without its bindings.
+func (c *compiler) validating(from *registration.ValidatingAdmissionPolicy) *policy {
+	spec := &from.Spec
+	p, s := c.policy(spec.MatchConstraints, spec.FailurePolicy, spec.ParamKind, spec.Variables, spec.MatchConditions)
+	if s == nil {
+		return p
 	}
 	for i := range spec.Validations {
 		v := validation{from: &spec.Validations[i]}
@@ -170,6 +175,37 @@ func (c *compiler) policy(from *registration.ValidatingAdmissionPolicy) *policy 
 	}
 	for _, a := range spec.AuditAnnotations {
 		p.annotations = append(p.annotations, compile(s.asking, a.Key, a.ValueExpression, cel.StringType, cel.NullType))
+	}
+	return p
+}
+
+// mutation is one change of a mutating policy.
+type mutation struct {
+	// change is a configuration to apply, or a JSON patch if patch is set.
+	change expression
+	patch  bool
+}
+
+// mutating compiles a policy without its bindings.
+func (c *compiler) mutating(from *registration.MutatingAdmissionPolicy) *policy {
+	spec := &from.Spec
+	p, s := c.policy(spec.MatchConstraints, spec.FailurePolicy, spec.ParamKind, spec.Variables, spec.MatchConditions)
+	if s == nil {
+		return p
+	}
+	p.again = spec.ReinvocationPolicy == registration.IfNeededReinvocationPolicy
+	env, err := mutationcel.Extend(s.asking)
+	if err != nil {
+		p.broken = errors.Join(p.broken, err)
+		return p
+	}
+	for _, m := range spec.Mutations {
+		switch {
+		case m.PatchType == registration.PatchTypeJSONPatch && m.JSONPatch != nil:
+			p.mutations = append(p.mutations, mutation{compile(env, "", m.JSONPatch.Expression, mutationcel.PatchesType), true})
+		case m.PatchType == registration.PatchTypeApplyConfiguration && m.ApplyConfiguration != nil:
+			p.mutations = append(p.mutations, mutation{compile(env, "", m.ApplyConfiguration.Expression, mutationcel.ObjectType), false})
+		}
 	}
 	return p
 }

@@ -72,14 +72,14 @@ func (m *match) selects(r *admission.Request, namespace *corev1.Namespace) bool 
 }
 
 // namespace returns the namespace of r; nil if it has none.
-func (p *Plugin) namespace(ctx context.Context, r *admission.Request) (*corev1.Namespace, error) {
+func (s *source) namespace(ctx context.Context, r *admission.Request) (*corev1.Namespace, error) {
 	if r.Namespace == "" || rules.IsNamespace(r) {
 		return nil, nil
 	}
-	if namespace, ok := p.config.Namespaces.Get(r.Namespace); ok {
+	if namespace, ok := s.namespaces.Get(r.Namespace); ok {
 		return namespace, nil
 	}
-	namespace, err := p.config.Lookup(ctx, r.Namespace)
+	namespace, err := s.lookup(ctx, r.Namespace)
 	var status apierrors.APIStatus
 	if err != nil && !errors.As(err, &status) {
 		err = apierrors.NewInternalError(fmt.Errorf("namespace %s: %w", r.Namespace, err))

@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// params returns the parameters with which a policy is evaluated through a binding, for a request in a namespace.
+// paramsOf returns the parameters with which a policy is evaluated through a binding, for a request in a namespace.
 // One nil parameter means that there are none to evaluate with; no parameter means no evaluation.
-func (p *Plugin) params(ctx context.Context, of *policy, ref *registration.ParamRef, namespaced bool, namespace string) ([]map[string]any, error) {
+func (s *source) paramsOf(ctx context.Context, of *policy, ref *registration.ParamRef, namespaced bool, namespace string) ([]map[string]any, error) {
 	if of.paramKind == nil || ref == nil {
 		return []map[string]any{nil}, nil
 	}
@@ -31,7 +31,7 @@ func (p *Plugin) params(ctx context.Context, of *policy, ref *registration.Param
 	case ref.Name != "" && ref.Selector != nil:
 		return nil, errors.New("paramRef.name and paramRef.selector are mutually exclusive")
 	case ref.Name != "":
-		one, err := p.config.Params.Get(ctx, *of.paramKind, namespace, ref.Name)
+		one, err := s.params.Get(ctx, *of.paramKind, namespace, ref.Name)
 		switch {
 		case err == nil:
 			found = append(found, one)
@@ -43,7 +43,7 @@ func (p *Plugin) params(ctx context.Context, of *policy, ref *registration.Param
 		if err != nil {
 			return nil, err
 		}
-		if found, err = p.config.Params.List(ctx, *of.paramKind, namespace, selector); err != nil {
+		if found, err = s.params.List(ctx, *of.paramKind, namespace, selector); err != nil {
 			return nil, err
 		}
 	default:
@@ -56,11 +56,11 @@ func (p *Plugin) params(ctx context.Context, of *policy, ref *registration.Param
 }
 
 // scopeOf reports whether the parameters of a policy are in namespaces.
-func (p *Plugin) scopeOf(ctx context.Context, of *policy) (bool, error) {
+func (s *source) scopeOf(ctx context.Context, of *policy) (bool, error) {
 	if of.paramKind == nil {
 		return false, nil
 	}
-	namespaced, err := p.config.Params.Namespaced(ctx, *of.paramKind)
+	namespaced, err := s.params.Namespaced(ctx, *of.paramKind)
 	if err != nil {
 		return false, fmt.Errorf("failed to find resource referenced by paramKind: '%v'", *of.paramKind)
 	}

@@ -1,6 +1,6 @@
-// Package policy evaluates ValidatingAdmissionPolicies: rules in CEL that are objects of the API
-// (https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/). It is the
-// plugin ValidatingAdmissionPolicy of Kubernetes.
+// Package policy evaluates ValidatingAdmissionPolicies and MutatingAdmissionPolicies: rules and changes in CEL that are
+// objects of the API (https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/ and
+// .../mutating-admission-policy/). It has the two plugins of these names.
 //
 //	policies, err := policy.New(policy.Config{
 //		Policies: policyInformer, Bindings: bindingInformer,
@@ -18,8 +18,13 @@
 // parameters is evaluated with each. Policies and bindings are read from caches and compiled once per change.
 // Their order is that of their names; the first that denies a request words the answer.
 //
+// A [Mutator] changes objects in the same way. A change is an apply configuration, which is merged by the schema of the
+// kind, or a JSON patch. Each sees the object as the one before has left it. Policies with the reinvocationPolicy IfNeeded
+// see it once more after all other mutating plugins, if any has changed it (see [WithRounds]).
+//
 // The costs of expressions are bounded as in kube-apiserver: one million for an expression, two and a half
-// million for the conditions of a policy, and ten million for its validations with one parameter, in CEL's units.
+// million for the conditions of a policy, and ten million for its validations with one parameter, or for one change, in
+// CEL's units. A change may make an object of 3 MiB at most.
 // All evaluations for one request may take ten seconds.
 //
 // Policies do not apply to policies, bindings and webhook configurations, so that an invalid one can be deleted.
@@ -33,17 +38,13 @@
 // # Left out
 //
 // The check of types that kube-apiserver writes into the status of a policy. matchPolicy Equivalent equals Exact:
-// a rule is about the versions that it names. MutatingAdmissionPolicies.
+// a rule is about the versions that it names. Defaults are set after all mutating plugins, not after each policy.
 package policy
 
 import (
 	"context"
 	"errors"
-	"sync/atomic"
-	"time"
 
-	"github.com/planekit/planekit/admission"
-	"github.com/planekit/planekit/admission/internal/rules"
 	"github.com/planekit/planekit/internal/kubecel/authorizer"
 	"github.com/planekit/planekit/localcache"
 	registration "k8s.io/api/admissionregistration/v1"
@@ -79,15 +80,10 @@ type Config struct {
 	Authorizer authorizer.Authorizer
 }
 
-// patience is how long a request waits for the first policies.
-const patience = 10 * time.Second
-
 // Plugin is an [admission.Validator].
 type Plugin struct {
-	config   Config
-	compiler *compiler
-	synced   chan struct{}
-	policies atomic.Pointer[[]*policy] // nil until the caches have synced
+	config Config
+	source
 }
 
 // New returns the plugin. It starts no goroutine.
@@ -95,65 +91,12 @@ func New(c Config) (*Plugin, error) {
 	if c.Policies == nil || c.Bindings == nil || c.Namespaces == nil || c.Lookup == nil || c.Params == nil {
 		return nil, errors.New("policy: Policies, Bindings, Namespaces, Lookup and Params must be set")
 	}
-	return &Plugin{config: c, compiler: newCompiler(), synced: make(chan struct{})}, nil
+	return &Plugin{c, source{
+		namespaces: c.Namespaces, lookup: c.Lookup, params: c.Params, authorizer: c.Authorizer, compiler: newCompiler(), synced: make(chan struct{}),
+	}}, nil
 }
-
-// Synced returns a channel that is closed when policies apply.
-func (p *Plugin) Synced() <-chan struct{} { return p.synced }
 
 // Run follows the policies until ctx is done. The last ones then stay in force. It may be called once.
 func (p *Plugin) Run(ctx context.Context) error {
-	wake := make(chan struct{}, 1) // size 1: something has changed
-	changed := func() {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
-	}
-	policies := p.config.Policies.Subscribe(func(_, _ *registration.ValidatingAdmissionPolicy) { changed() })
-	defer policies.Stop()
-	bindings := p.config.Bindings.Subscribe(func(_, _ *registration.ValidatingAdmissionPolicyBinding) { changed() })
-	defer bindings.Stop()
-	for _, synced := range []<-chan struct{}{p.config.Policies.Synced(), p.config.Bindings.Synced()} {
-		select {
-		case <-synced:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-	var known []*policy
-	for first := true; ; first = false {
-		next := p.compiler.policies(p.config.Policies.All(), p.config.Bindings.All(), known)
-		p.policies.Store(&next)
-		known = next
-		if first {
-			close(p.synced)
-		}
-		select {
-		case <-wake:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-var errNotReady = errors.New("not yet ready to handle request")
-
-// current returns the policies that may apply to r.
-func (p *Plugin) current(ctx context.Context, r *admission.Request) ([]*policy, error) {
-	if rules.Exempt(r.Kind) {
-		return nil, nil
-	}
-	if all := p.policies.Load(); all != nil {
-		return *all, nil
-	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-p.synced:
-		return *p.policies.Load(), nil
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return nil, admission.Forbidden(r, errNotReady)
+	return follow(ctx, &p.source, p.config.Policies, p.config.Bindings, p.compiler.validating, validatingBinding)
 }

@@ -44,7 +44,7 @@ func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, kubecel.TimeLimit)
 	defer cancel()
-	request := &request{plugin: p, r: r, namespace: namespace}
+	request := &request{source: &p.source, r: r, namespace: namespace}
 	for _, policy := range all {
 		if len(policy.match.rules) > 0 && policy.match.selects(r, namespace) {
 			request.apply(ctx, policy)
@@ -81,7 +81,7 @@ func refusal(r *admission.Request, d denial) error {
 
 // request is the evaluation of all policies for one request.
 type request struct {
-	plugin    *Plugin
+	source    *source
 	r         *admission.Request
 	namespace *corev1.Namespace
 	vars      map[string]any // that all policies have; nil until they are needed
@@ -93,9 +93,9 @@ func (q *request) fail(p *policy, b *binding, err error) {
 	switch {
 	case p.ignore:
 	case b == nil:
-		q.denials = append(q.denials, denial{policy: p.from.Name, message: "failed to configure policy: " + err.Error()})
+		q.denials = append(q.denials, denial{policy: p.name, message: "failed to configure policy: " + err.Error()})
 	default:
-		q.denials = append(q.denials, denial{policy: p.from.Name, binding: b.from.Name, message: "failed to configure binding: " + err.Error()})
+		q.denials = append(q.denials, denial{policy: p.name, binding: b.name, message: "failed to configure binding: " + err.Error()})
 	}
 }
 
@@ -105,7 +105,7 @@ func (q *request) apply(ctx context.Context, p *policy) {
 		q.fail(p, nil, p.broken)
 		return
 	}
-	namespaced, err := q.plugin.scopeOf(ctx, p)
+	namespaced, err := q.source.scopeOf(ctx, p)
 	if err != nil {
 		q.fail(p, nil, err)
 		return
@@ -119,7 +119,7 @@ func (q *request) apply(ctx context.Context, p *policy) {
 		if !b.match.selects(q.r, q.namespace) {
 			continue
 		}
-		params, err := q.plugin.params(ctx, p, b.from.Spec.ParamRef, namespaced, q.r.Namespace)
+		params, err := q.source.paramsOf(ctx, p, b.paramRef, namespaced, q.r.Namespace)
 		if err != nil {
 			q.fail(p, b, err)
 			continue
@@ -128,7 +128,7 @@ func (q *request) apply(ctx context.Context, p *policy) {
 			q.evaluate(ctx, p, b, param, notes)
 		}
 	}
-	notes.publish(q.r, p.from.Name)
+	notes.publish(q.r, p.name)
 }
 
 // evaluate evaluates a policy through a binding with one parameter.
@@ -166,7 +166,7 @@ func (q *request) evaluate(ctx context.Context, p *policy, b *binding, param map
 		value, err := e.annotation(&p.annotations[i])
 		switch {
 		case err != nil && !p.ignore:
-			q.denials = append(q.denials, denial{policy: p.from.Name, binding: b.from.Name, message: err.Error()})
+			q.denials = append(q.denials, denial{policy: p.name, binding: b.name, message: err.Error()})
 		case err == nil && value != "":
 			notes.add(p.annotations[i].key, value)
 		}
@@ -184,8 +184,8 @@ type failure struct {
 
 // conclude does what a binding says about a violation.
 func (q *request) conclude(p *policy, b *binding, d decision) {
-	policy, name := p.from.Name, b.from.Name
-	for _, action := range b.from.Spec.ValidationActions {
+	policy, name := p.name, b.name
+	for _, action := range b.actions {
 		switch action {
 		case registration.Deny:
 			q.denials = append(q.denials, denial{policy, name, d.message, d.reason})
@@ -194,7 +194,7 @@ func (q *request) conclude(p *policy, b *binding, d decision) {
 				q.r.Warn(fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", policy, name, d.message))
 			}
 		case registration.Audit:
-			value, err := json.Marshal([]failure{{d.message, policy, name, d.index, b.from.Spec.ValidationActions}})
+			value, err := json.Marshal([]failure{{d.message, policy, name, d.index, b.actions}})
 			if q.r.Annotate != nil && err == nil {
 				q.r.Annotate("validation.policy.admission.k8s.io/validation_failure", string(value))
 			}

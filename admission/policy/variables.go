@@ -45,7 +45,7 @@ func (q *request) variables(ctx context.Context) (map[string]any, error) {
 	if u == nil {
 		u = &user.Info{}
 	}
-	all, resource := authorizer.Of(ctx, q.plugin.config.Authorizer, u, authz.Attributes{
+	all, resource := authorizer.Of(ctx, q.source.authorizer, u, authz.Attributes{
 		Group: r.Resource.Group, Version: "*", Resource: r.Resource.Resource, Subresource: r.Subresource,
 		Namespace: rules.NamespaceOf(r), Name: r.Name,
 	})
@@ -130,13 +130,13 @@ func (l *lazy) Find(key ref.Val) (ref.Val, bool) {
 	if v, ok := l.known[string(name)]; ok {
 		return v, true
 	}
-	for i := range l.e.policy.variables {
-		if x := &l.e.policy.variables[i]; x.key == string(name) {
-			l.known[x.key] = l.evaluate(x)
-			return l.known[x.key], true
-		}
+	i, ok := l.e.policy.byName[string(name)]
+	if !ok {
+		return nil, false
 	}
-	return nil, false
+	x := &l.e.policy.variables[i]
+	l.known[x.key] = l.evaluate(x)
+	return l.known[x.key], true
 }
 
 func (l *lazy) evaluate(x *expression) ref.Val {

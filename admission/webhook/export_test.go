@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/planekit/planekit/admission"
-	"github.com/planekit/planekit/internal/bodycost"
+	"github.com/planekit/planekit/admission/internal/patched"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -48,5 +48,5 @@ func Patched(ctx context.Context, r *admission.Request, patch []byte) (any, erro
 	if err := q.complete(); err != nil {
 		return nil, err
 	}
-	return (&hook{name: "fuzz", costs: &bodycost.Types{}}).patched(ctx, q, patch)
+	return (&hook{name: "fuzz", patches: &patched.Decoder{}}).patched(ctx, q, patch)
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/admission/internal/patched"
 	"github.com/planekit/planekit/admission/internal/rules"
-	"github.com/planekit/planekit/internal/bodycost"
 	admissionapi "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,7 +32,7 @@ type hook struct {
 	speaks         bool // supports v1
 	mutates, again bool
 	caller         *caller
-	costs          *bodycost.Types
+	patches        *patched.Decoder
 }
 
 // timeout is the default timeout of a webhook.
@@ -49,7 +49,7 @@ func (p *Plugin) compile(calls *callers, configuration string, w *registration.V
 		effects:       w.SideEffects,
 		speaks:        slices.Contains(w.AdmissionReviewVersions, admissionapi.SchemeGroupVersion.Version),
 		caller:        calls.get(w.ClientConfig),
-		costs:         &p.costs,
+		patches:       &p.patches,
 	}
 	if w.TimeoutSeconds != nil {
 		h.timeout = time.Duration(*w.TimeoutSeconds) * time.Second

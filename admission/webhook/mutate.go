@@ -13,11 +13,12 @@ import (
 // Mutate calls the mutating webhooks that match r, one after another, and applies their patches.
 func (p *Plugin) Mutate(ctx context.Context, r *admission.Request) error {
 	hooks, err := p.hooks(ctx, r, &p.mutating)
-	if err != nil || len(hooks) == 0 {
+	repeats := p.config.Repeat != nil && p.config.Repeat(ctx)
+	if err != nil || len(hooks) == 0 && !repeats {
 		return err
 	}
 	m := mutation{plugin: p, hooks: hooks, q: question{r: r}}
-	if err := m.round(ctx); err != nil || !m.changed {
+	if err := m.round(ctx); err != nil || !m.changed && !repeats {
 		return err
 	}
 	if err := m.repeat(ctx); err != nil {

@@ -41,8 +41,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/admission/internal/patched"
 	"github.com/planekit/planekit/admission/internal/rules"
-	"github.com/planekit/planekit/internal/bodycost"
 	"github.com/planekit/planekit/localcache"
 	admissionapi "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
@@ -79,6 +79,9 @@ type Config struct {
 	// Again holds the mutators before this one: they run once more if a webhook has changed the
 	// object. It may be nil.
 	Again admission.Mutator
+	// Repeat reports whether the mutators before this one must run once more even if no webhook has
+	// changed the object. Nil means that they need not.
+	Repeat func(context.Context) bool
 	// Log receives failures of webhooks. The zero Logger discards them.
 	Log logr.Logger
 }
@@ -92,7 +95,7 @@ type Plugin struct {
 	synced chan struct{}
 	// mutating and validating are nil until the caches have synced.
 	mutating, validating atomic.Pointer[[]*hook]
-	costs                bodycost.Types
+	patches              patched.Decoder
 }
 
 // New returns the plugin. It starts no goroutine.

@@ -10,9 +10,11 @@ import (
 	"github.com/planekit/planekit/internal/jsonscan"
 )
 
+// ErrTest marks the error of a test operation that fails.
+var ErrTest = errors.New("test failed")
+
 // These are errors of operations, with the texts of kube-apiserver.
 var (
-	errTest    = errors.New("test failed")
 	errMissing = errors.New("missing value")
 	errIndex   = errors.New("invalid index referenced")
 )
@@ -298,7 +300,7 @@ func (a *application) test(o *Operation) error {
 	if !o.hasPath {
 		return undecoded(o.Kind, "path")
 	}
-	failed := fmt.Errorf("testing value %s failed: %w", short(o.Path), errTest)
+	failed := fmt.Errorf("testing value %s failed: %w", short(o.Path), ErrTest)
 	if o.Path == "" {
 		if !o.hasValue || !equal(a.root, o.value) {
 			return failed

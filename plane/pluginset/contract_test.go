@@ -36,7 +36,7 @@ func TestChecksStay(t *testing.T) {
 	config.Disable = []string{
 		"NamespaceLifecycle", "ServiceAccount", "LimitRanger", "NodeRestriction", "Priority", "DefaultTolerationSeconds",
 		"RuntimeClass", "PodSecurity", "PodResizeValidator", "CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction", "DefaultStorageClass",
-		"StorageObjectInUseProtection", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook", "ResourceQuota",
+		"StorageObjectInUseProtection", "MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook", "ResourceQuota",
 	}
 	set, err := pluginset.New(config)
 	if err != nil {

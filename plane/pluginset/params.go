@@ -22,6 +22,10 @@ type params struct {
 	known map[schema.GroupVersionKind]metav1.APIResource
 }
 
+func newParams(api *client.Client) *params {
+	return &params{api: api, known: map[schema.GroupVersionKind]metav1.APIResource{}}
+}
+
 // resource returns the resource of a kind.
 func (p *params) resource(ctx context.Context, kind schema.GroupVersionKind) (metav1.APIResource, error) {
 	p.mu.Lock()

@@ -59,7 +59,6 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Config describes the plugins. The first three fields must be set.
@@ -102,9 +101,10 @@ type Set struct {
 	// hooks are nil unless webhooks of either kind are enabled; conditions checks theirs.
 	hooks      *webhook.Plugin
 	conditions admission.Validator
-	// policies are nil unless they are enabled.
-	policies *policy.Plugin
-	parts    []part
+	// policies and mutations are nil unless they are enabled.
+	policies  *policy.Plugin
+	mutations *policy.Mutator
+	parts     []part
 }
 
 type part struct {
@@ -131,6 +131,9 @@ func New(c Config) (*Set, error) {
 	if s.policies != nil {
 		s.Validators = append(s.Validators, admission.ValidatorFunc(s.policies.Check))
 	}
+	if s.mutations != nil {
+		s.Validators = append(s.Validators, admission.ValidatorFunc(s.mutations.Check))
+	}
 	grants, err := s.escalation()
 	if err != nil {
 		return nil, err
@@ -138,6 +141,18 @@ func New(c Config) (*Set, error) {
 	warns, err := s.unsupported()
 	s.Validators = append(s.Validators, grants, warns)
 	return s, err
+}
+
+// Mutate runs the mutators, and once more if webhooks or policies have changed the object.
+func (s *Set) Mutate(ctx context.Context, r *admission.Request) error {
+	if s.mutations == nil {
+		return s.Chain.Mutate(ctx, r)
+	}
+	ctx = policy.WithRounds(ctx)
+	if err := s.Chain.Mutate(ctx, r); err != nil || !policy.Repeats(ctx) {
+		return err
+	}
+	return s.Chain.Mutate(ctx, r) // there are no webhooks that would have done it
 }
 
 // table is every built-in plugin.
@@ -167,6 +182,7 @@ func (s *Set) table() []plugins.Plugin {
 		plain(certificates.SubjectRestrictionName, certificates.SubjectRestriction{}),
 		made(claims.DefaultClassName, s.defaultClass),
 		plain(claims.ProtectionName, claims.Protection{}),
+		made(policy.MutatorName, s.mutatingPolicies),
 		made("MutatingAdmissionWebhook", s.mutatingWebhooks),
 		made("Initializers", s.waitForInitializers),
 		made("ValidatingAdmissionPolicy", s.admissionPolicies),
@@ -332,7 +348,8 @@ func (s *Set) webhooks() (*webhook.Plugin, error) {
 		Again: admission.MutatorFunc(func(ctx context.Context, r *admission.Request) error {
 			return admission.Chain{Mutators: s.Mutators[:len(s.Mutators)-1]}.Mutate(ctx, r)
 		}),
-		Log: s.config.Log.WithName("webhooks"),
+		Repeat: policy.Repeats,
+		Log:    s.config.Log.WithName("webhooks"),
 	})
 	if err != nil {
 		return nil, err
@@ -342,13 +359,29 @@ func (s *Set) webhooks() (*webhook.Plugin, error) {
 	return s.hooks, nil
 }
 
+// mutatingPolicies applies MutatingAdmissionPolicies.
+func (s *Set) mutatingPolicies() (any, error) {
+	all := s.config.Caches
+	made, err := policy.NewMutator(policy.MutatorConfig{
+		Policies: all.MutatingPolicies, Bindings: all.MutatingPolicyBindings,
+		Namespaces: all.Namespaces, Lookup: s.namespace, Authorizer: s.config.Authorizers,
+		Params: newParams(s.config.Client), Schemas: newSchemas(s.config.Client),
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.mutations = made
+	s.run("mutating admission policies", made.Run)
+	return made, nil
+}
+
 // admissionPolicies evaluates ValidatingAdmissionPolicies.
 func (s *Set) admissionPolicies() (any, error) {
 	all := s.config.Caches
 	made, err := policy.New(policy.Config{
 		Policies: all.AdmissionPolicies, Bindings: all.AdmissionPolicyBindings,
 		Namespaces: all.Namespaces, Lookup: s.namespace, Authorizer: s.config.Authorizers,
-		Params: &params{api: s.config.Client, known: map[schema.GroupVersionKind]metav1.APIResource{}},
+		Params: newParams(s.config.Client),
 	})
 	if err != nil {
 		return nil, err
@@ -420,11 +453,19 @@ func (s *Set) Start(ctx context.Context, parts *stack.Stack) error {
 	if s.policies != nil {
 		all.Start(parts, all.AdmissionPolicies, all.AdmissionPolicyBindings)
 	}
+	if s.mutations != nil {
+		all.Start(parts, all.MutatingPolicies, all.MutatingPolicyBindings)
+	}
 	for _, p := range s.parts {
 		parts.Start(p.name, p.run)
 	}
 	if s.hooks != nil {
 		if err := parts.Await(ctx, s.hooks.Synced()); err != nil {
+			return err
+		}
+	}
+	if s.mutations != nil {
+		if err := parts.Await(ctx, s.mutations.Synced()); err != nil {
 			return err
 		}
 	}

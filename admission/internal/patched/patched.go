@@ -1,0 +1,104 @@
+// Package patched replaces the object of a request by a patched one, within the limits that the patches of clients have.
+package patched
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/internal/bodycost"
+	"github.com/planekit/planekit/internal/jsonpatch"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// Limits on the work of a patch, the same as for patches of clients: a few copies within an object
+// could create any size.
+const (
+	MaxOperations = 10000
+	MaxObject     = 3 << 20
+	MaxDepth      = 256
+	freeCost      = 2 << 20
+	costFactor    = 4
+	freeValues    = 40_000
+	valueSize     = 50
+)
+
+// Decoder decodes patched objects. The zero Decoder is ready to use. It is safe for concurrent use.
+type Decoder struct{ costs bodycost.Types }
+
+// Apply returns document with the changes of a JSON patch. The result may have MaxObject bytes, or as many as document.
+func Apply(ctx context.Context, operations jsonpatch.Patch, document []byte) ([]byte, error) {
+	data, err := operations.Apply(ctx, document, jsonpatch.Limits{Depth: MaxDepth, Copied: MaxObject})
+	if errors.Is(err, jsonpatch.ErrTooMuchCopied) {
+		return nil, tooLarge()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return data, Fits(data, len(document))
+}
+
+// Fits returns an error if data, which was of a size before, is too large for an object.
+func Fits(data []byte, before int) error {
+	if len(data) > max(MaxObject, before) {
+		return tooLarge()
+	}
+	return nil
+}
+
+func tooLarge() error {
+	return fmt.Errorf("the patch makes the object larger than %d bytes", MaxObject)
+}
+
+// Bound returns an error if an object of the type of that in r takes too much memory to decode from data.
+func (d *Decoder) Bound(ctx context.Context, data []byte, r *admission.Request) error {
+	limits := bodycost.Limits{Depth: MaxDepth, Bytes: freeCost + costFactor*len(data), Values: freeValues + len(data)/valueSize}
+	_, err := d.costs.JSON(ctx, data, reflect.TypeOf(r.Object), limits)
+	return err
+}
+
+// Decode returns data as an object of the type of that in r. The fields that the server sets stay as
+// they are.
+func Decode(data []byte, r *admission.Request) (any, error) {
+	t := reflect.TypeOf(r.Object)
+	if t.Kind() != reflect.Pointer {
+		return nil, fmt.Errorf("a %v cannot be patched", t)
+	}
+	object := reflect.New(t.Elem()).Interface()
+	if err := utiljson.Unmarshal(data, object); err != nil {
+		return nil, fmt.Errorf("decode the patched object: %w", err)
+	}
+	if o, ok := object.(runtime.Object); ok {
+		if got := o.GetObjectKind().GroupVersionKind(); got != Kind(r) {
+			return nil, fmt.Errorf("the patch makes a %v of a %v", got, Kind(r))
+		}
+	}
+	is, ok := object.(metav1.Object)
+	was, also := r.Object.(metav1.Object)
+	if !ok || !also {
+		return object, nil
+	}
+	if is.GetNamespace() != was.GetNamespace() {
+		return nil, fmt.Errorf("the patch moves the object from namespace %q to %q", was.GetNamespace(), is.GetNamespace())
+	}
+	is.SetUID(was.GetUID())
+	is.SetResourceVersion(was.GetResourceVersion())
+	is.SetCreationTimestamp(was.GetCreationTimestamp())
+	is.SetDeletionTimestamp(was.GetDeletionTimestamp())
+	is.SetDeletionGracePeriodSeconds(was.GetDeletionGracePeriodSeconds())
+	is.SetManagedFields(was.GetManagedFields())
+	return object, nil
+}
+
+// Kind returns the kind of r's object in its JSON form.
+func Kind(r *admission.Request) schema.GroupVersionKind {
+	if kind := r.Object.(runtime.Object).GetObjectKind().GroupVersionKind(); kind.Kind != "" {
+		return kind
+	}
+	return schema.GroupVersionKind(r.Kind)
+}
