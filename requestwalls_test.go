@@ -69,6 +69,7 @@ var requestWalls = []wall{
 	{packages: "admission/internal/patched", may: []allowance{
 		{"internal/jsonpatch", "objects are changed by JSON patches"},
 		{"internal/bodycost", "what a plugin makes of an object is bounded as what a client sends"},
+		{"sigs.k8s.io/json", "policies must not set unknown fields"},
 	}},
 	{packages: "admission/internal/rules", may: []allowance{
 		{"k8s.io/api/admissionregistration", "the rules of webhooks and policies are Kubernetes's"},

@@ -48,8 +48,18 @@ func (c *changes) changed(ctx context.Context, e *evaluation, m *mutation) (any,
 	if err := c.plugin.patches.Bound(ctx, data, c.r); err != nil {
 		return nil, err
 	}
-	object, err := patched.Decode(data, c.r)
-	if err != nil {
+	if m.patch { // the other has a schema
+		err = patched.Strict(data, c.r)
+	}
+	var object any
+	if err == nil {
+		object, err = patched.Decode(data, c.r)
+	}
+	var undecodable *patched.UndecodableError
+	switch {
+	case errors.As(err, &undecodable):
+		return nil, apierrors.NewInternalError(undecodable.Err)
+	case err != nil:
 		return nil, apierrors.NewInternalError(err)
 	}
 	return object, nil

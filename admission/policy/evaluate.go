@@ -17,6 +17,9 @@ import (
 // bytes of a message.
 const conditionsLimit, policyLimit, maxMessage = 2_500_000, 10_000_000, 5 << 10
 
+// maxVariables bounds the variables of which each needs the one before: a stack that overflows ends the process.
+const maxVariables = 1000
+
 var errBudget = errors.New("validation failed due to running out of cost budget, no further validation rules will be run")
 
 // evaluation is the evaluation of a policy with one parameter.
@@ -26,6 +29,7 @@ type evaluation struct {
 	vars   map[string]any
 	left   uint64 // of the limit of costs
 	spent  uint64 // by the policy's variables since the last expression
+	depth  int    // of variables that are being evaluated because others need them
 }
 
 // newEvaluation returns an evaluation. vars is not changed.

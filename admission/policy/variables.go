@@ -143,6 +143,10 @@ func (l *lazy) evaluate(x *expression) ref.Val {
 	if x.err != nil {
 		return types.NewErr("composited variable %q fails to compile: %v", x.key, x.err)
 	}
+	if l.e.depth++; l.e.depth > maxVariables {
+		return types.NewErr("more than %d variables need one another", maxVariables)
+	}
+	defer func() { l.e.depth-- }()
 	v, details, err := x.program.ContextEval(l.e.ctx, l.e.vars)
 	cost, ok := costOf(details)
 	if !ok {

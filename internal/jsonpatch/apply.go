@@ -185,7 +185,11 @@ func undecoded(kind, what string) error {
 }
 
 func inapplicable(kind, what, path string) error {
-	return fmt.Errorf("%s operation does not apply: doc is missing %s: %q: %w", kind, what, short(path), errMissing)
+	path = short(path)
+	if kind == "add" || kind == "remove" { // kube-apiserver quotes only these
+		path = `"` + path + `"`
+	}
+	return fmt.Errorf("%s operation does not apply: doc is missing %s: %s: %w", kind, what, path, errMissing)
 }
 
 func inPath(kind, path string, err error) error {

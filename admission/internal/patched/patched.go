@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/json"
 )
 
 // Limits on the work of a patch, the same as for patches of clients: a few copies within an object
@@ -62,8 +63,32 @@ func (d *Decoder) Bound(ctx context.Context, data []byte, r *admission.Request) 
 	return err
 }
 
+// UndecodableError is the error for data that is not an object of the type. It wraps the reason.
+type UndecodableError struct{ Err error }
+
+// Error returns the reason after a prefix.
+func (e *UndecodableError) Error() string { return "decode the patched object: " + e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *UndecodableError) Unwrap() error { return e.Err }
+
+// Strict returns an error if data has fields that the type of the object in r does not have.
+func Strict(data []byte, r *admission.Request) error {
+	if _, any := r.Object.(runtime.Unstructured); any {
+		return nil
+	}
+	problems, err := json.UnmarshalStrict(data, reflect.New(reflect.TypeOf(r.Object).Elem()).Interface(), json.DisallowUnknownFields)
+	if err != nil {
+		return &UndecodableError{err}
+	}
+	if len(problems) > 0 {
+		return &UndecodableError{runtime.NewStrictDecodingError(problems)}
+	}
+	return nil
+}
+
 // Decode returns data as an object of the type of that in r. The fields that the server sets stay as
-// they are.
+// they are. Unknown fields are dropped.
 func Decode(data []byte, r *admission.Request) (any, error) {
 	t := reflect.TypeOf(r.Object)
 	if t.Kind() != reflect.Pointer {
@@ -71,7 +96,7 @@ func Decode(data []byte, r *admission.Request) (any, error) {
 	}
 	object := reflect.New(t.Elem()).Interface()
 	if err := utiljson.Unmarshal(data, object); err != nil {
-		return nil, fmt.Errorf("decode the patched object: %w", err)
+		return nil, &UndecodableError{err}
 	}
 	if o, ok := object.(runtime.Object); ok {
 		if got := o.GetObjectKind().GroupVersionKind(); got != Kind(r) {
