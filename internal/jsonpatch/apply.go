@@ -270,7 +270,7 @@ func (a *application) move(o *Operation) error {
 		return err
 	}
 	if err := in.delete(key); err != nil {
-		return inPath(o.Kind, o.From, err)
+		return inPath(o.Kind, key, err)
 	}
 	return a.add(o, n)
 }
