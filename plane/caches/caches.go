@@ -22,6 +22,9 @@
 // to resource quota, so that a kind is listed once. Kinds that nothing but those two
 // read are cached as metadata alone. Events, namespaces and leases (but those of
 // nodes) are not collected: nothing owns them, or they are too short-lived.
+//
+// [Caches.Custom] has the metadata of the objects of kinds that come and go, such as those of
+// CustomResourceDefinitions.
 package caches
 
 import (
@@ -118,6 +121,8 @@ type Caches struct {
 
 	// Kinds has a row for each kind that can be collected, in no particular order.
 	Kinds []Kind
+	// Custom has the kinds that come and go.
+	Custom *Custom
 
 	Group
 }
@@ -137,7 +142,7 @@ type Kind struct {
 // built-in resources and those in more. A cache of a resource without a field in [Caches] holds only
 // the metadata of objects.
 func New(api *client.Client, log logr.Logger, more ...apiserver.Resource) (*Caches, error) {
-	c := &Caches{}
+	c := &Caches{Custom: newCustom(api, log.WithName("custom"))}
 	m := &maker{Caches: c, api: api, log: log, unseen: append(kube.Resources(), more...)}
 	none := []error{
 		addKind(m, &c.Namespaces, kinds.Namespaces, nil),

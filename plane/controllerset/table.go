@@ -144,7 +144,7 @@ func (e *Env) garbageCollector() (controllers.Runner, error) {
 	for _, k := range e.Caches.Kinds {
 		kinds = append(kinds, k.Garbage(e.Client))
 	}
-	return garbage.New(garbage.Config{Kinds: kinds, Workers: e.Workers, Metrics: e.Metrics, Log: e.Log})
+	return garbage.New(garbage.Config{Kinds: kinds, Custom: collected{customObjects{e.Caches.Custom}, e.Client}, Workers: e.Workers, Metrics: e.Metrics, Log: e.Log})
 }
 
 // resourceQuota counts the objects of all kinds in namespaces that have a cache.
@@ -158,6 +158,7 @@ func (e *Env) resourceQuota() (controllers.Runner, error) {
 	return quota.New(quota.Config{
 		ResourceQuotas: e.Caches.ResourceQuotas,
 		Kinds:          kinds,
+		Custom:         counted{customObjects{e.Caches.Custom}},
 		Writer:         typed.ResourceQuotas(e.Client),
 		Workers:        e.Workers,
 		Metrics:        e.Metrics,

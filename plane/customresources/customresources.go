@@ -9,13 +9,11 @@
 //
 // A program that does not import the package links nothing of it. The model is that of package
 // apiserver/crd: what a definition describes is served once the definition is established, and Install waits
-// for that. After a restart, what was established is served before the controllers start.
+// for that. After a restart, what was established is served before the controllers start. The garbage collector
+// and resource quota follow the metadata of custom objects.
 //
 // How it fails: Load names the file and the document that it cannot read. Install names the definition that
 // the server refuses, or that was not established before its context ended, and why.
-//
-// What it leaves out: the garbage collector and resource quota of package plane act on objects of Go types
-// alone; custom objects are deleted with their namespace.
 package customresources
 
 import (
@@ -37,6 +35,7 @@ import (
 	"github.com/planekit/planekit/kinds/apiextensions"
 	"github.com/planekit/planekit/kinds/kind"
 	"github.com/planekit/planekit/plane"
+	"github.com/planekit/planekit/plane/caches"
 	"github.com/planekit/planekit/plane/stack"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,13 +58,25 @@ func Enable(c *plane.Config) {
 		if broken != nil {
 			return broken
 		}
-		d, err := crd.New(crd.Config{Server: p.Server, User: p.User(), Rules: compiler, Log: c.Log.WithName("customresources")})
+		d, err := crd.New(crd.Config{
+			Server: p.Server, User: p.User(), Rules: compiler, Log: c.Log.WithName("customresources"),
+			Changed: func(served []crd.Served) { p.Caches.Custom.SetKinds(kindsOf(served)) },
+		})
 		if err != nil {
 			return err
 		}
+		s.Start("custom objects", p.Caches.Custom.Run)
 		s.Start("custom resources", d.Run)
 		return s.Await(ctx, d.Ready())
 	})
+}
+
+func kindsOf(served []crd.Served) []caches.CustomKind {
+	all := make([]caches.CustomKind, len(served))
+	for i, one := range served {
+		all[i] = caches.CustomKind{GroupVersionKind: one.GroupVersionKind, Plural: one.Plural, Namespaced: one.Namespaced}
+	}
+	return all
 }
 
 // Load reads definitions from files, and from the .yaml, .yml and .json files of directories and of those below

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -121,7 +122,8 @@ func (c *Collector) stateOf(ctx context.Context, v node, owner *metav1.OwnerRefe
 		return solid, nil
 	}
 	if ok && c.elsewhere(v, seen) && c.told.add([2]types.UID{v.object.GetUID(), owner.UID}) {
-		c.events.Event(eventTarget(&c.kinds[v.kind], v.object), corev1.EventTypeWarning, "OwnerRefInvalidNamespace",
+		kind, _ := c.describe(v)
+		c.events.Event(eventTarget(kind, v.object), corev1.EventTypeWarning, "OwnerRefInvalidNamespace",
 			fmt.Sprintf("ownerRef %s does not exist in namespace %q", ownerText(v.object, owner), v.object.GetNamespace()))
 	}
 	return c.ask(ctx, v.object, owner)
@@ -129,13 +131,14 @@ func (c *Collector) stateOf(ctx context.Context, v node, owner *metav1.OwnerRefe
 
 // isAt reports whether seen has the coordinates that v's reference to owner implies.
 func (c *Collector) isAt(v node, ref *metav1.OwnerReference, seen node) bool {
-	kind := &c.kinds[seen.kind]
-	return owner.IsKind(ref, kind.GroupVersionKind.Group, kind.GroupVersionKind.Kind) && seen.object.GetName() == ref.Name && !c.elsewhere(v, seen)
+	kind, _ := c.describe(seen)
+	return owner.IsKind(ref, kind.Group, kind.Kind) && seen.object.GetName() == ref.Name && !c.elsewhere(v, seen)
 }
 
 // elsewhere reports whether seen is in another namespace than v.
 func (c *Collector) elsewhere(v, seen node) bool {
-	return c.kinds[seen.kind].Namespaced && seen.object.GetNamespace() != v.object.GetNamespace()
+	_, namespaced := c.describe(seen)
+	return namespaced && seen.object.GetNamespace() != v.object.GetNamespace()
 }
 
 // ownerPlace is where a dependent says that an owner is. If no owner is there, the object with that
@@ -150,7 +153,7 @@ type ownerPlace struct {
 func (c *Collector) ask(ctx context.Context, dependent metav1.Object, owner *metav1.OwnerReference) (ownerState, error) {
 	kind, ok := c.kindOf(owner)
 	if !ok {
-		return solid, nil
+		return c.withoutKind(dependent, owner), nil
 	}
 	namespace := ""
 	if kind.Namespaced {
@@ -177,6 +180,24 @@ func (c *Collector) ask(ctx context.Context, dependent metav1.Object, owner *met
 	return gone, nil
 }
 
+// withoutKind returns the state of an owner of a kind that there is not. Its object may have been seen to go before
+// the kind did; and the kind may yet come.
+func (c *Collector) withoutKind(dependent metav1.Object, owner *metav1.OwnerReference) ownerState {
+	if c.custom == nil {
+		return solid
+	}
+	version, err := schema.ParseGroupVersion(owner.APIVersion)
+	if err != nil {
+		return solid
+	}
+	for _, namespace := range []string{"", dependent.GetNamespace()} {
+		if c.gone.has(ownerPlace{version.Group, owner.Kind, namespace, owner.Name, owner.UID}) {
+			return gone
+		}
+	}
+	return unseen
+}
+
 func (c *Collector) remove(ctx context.Context, v node, awaited bool) error {
 	policy := metav1.DeletePropagationBackground
 	switch finalizers := v.object.GetFinalizers(); {
@@ -192,13 +213,17 @@ func (c *Collector) remove(ctx context.Context, v node, awaited bool) error {
 		policy = metav1.DeletePropagationForeground
 	}
 	uid, revision := v.object.GetUID(), v.object.GetResourceVersion()
-	err := c.kinds[v.kind].Delete(ctx, v.object.GetNamespace(), v.object.GetName(), metav1.DeleteOptions{
+	kind, err := c.writer(v)
+	if err != nil {
+		return err
+	}
+	err = kind.Delete(ctx, v.object.GetNamespace(), v.object.GetName(), metav1.DeleteOptions{
 		// A client that changed it meanwhile may have given it a new owner.
 		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &revision},
 		PropagationPolicy: &policy,
 	})
 	if err != nil {
-		return fmt.Errorf("delete %s %s: %w", c.kinds[v.kind].GroupVersionKind.Kind, localcache.KeyOf(v.object), err)
+		return fmt.Errorf("delete %s %s: %w", kind.GroupVersionKind.Kind, localcache.KeyOf(v.object), err)
 	}
 	return nil
 }
@@ -223,9 +248,13 @@ func (c *Collector) breakCircle(ctx context.Context, v node) (bool, error) {
 }
 
 func (c *Collector) patch(ctx context.Context, v node, data []byte) error {
-	err := c.kinds[v.kind].Patch(ctx, v.object.GetNamespace(), v.object.GetName(), data)
+	kind, err := c.writer(v)
 	if err != nil {
-		return fmt.Errorf("patch %s %s: %w", c.kinds[v.kind].GroupVersionKind.Kind, localcache.KeyOf(v.object), err)
+		return err
+	}
+	err = kind.Patch(ctx, v.object.GetNamespace(), v.object.GetName(), data)
+	if err != nil {
+		return fmt.Errorf("patch %s %s: %w", kind.GroupVersionKind.Kind, localcache.KeyOf(v.object), err)
 	}
 	return nil
 }

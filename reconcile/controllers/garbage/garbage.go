@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/localcache"
@@ -11,6 +12,7 @@ import (
 	"github.com/planekit/planekit/reconcile/controllers"
 	"github.com/planekit/planekit/reconcile/controllers/internal/loop"
 	"github.com/planekit/planekit/reconcile/controllers/owner"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,14 +43,20 @@ type Writer[T any] interface {
 
 // NewKind returns the Kind of a typed cache and writer.
 func NewKind[T metav1.Object](kind schema.GroupVersionKind, namespaced bool, cache localcache.Cache[T], writer Writer[T]) Kind {
+	k := NewCustomKind(kind, namespaced, func(namespace, name string) (metav1.Object, bool) {
+		t, ok := cache.Get(localcache.Key(namespace, name))
+		return loop.Object(t), ok
+	}, writer)
+	k.Changes = loop.Objects[T]{Cache: cache}
+	return k
+}
+
+// NewCustomKind returns a Kind of [Custom]. cached reads an object from a cache.
+func NewCustomKind[T metav1.Object](kind schema.GroupVersionKind, namespaced bool, cached func(namespace, name string) (metav1.Object, bool), writer Writer[T]) Kind {
 	return Kind{
 		GroupVersionKind: kind,
 		Namespaced:       namespaced,
-		Changes:          loop.Objects[T]{Cache: cache},
-		Cached: func(namespace, name string) (metav1.Object, bool) {
-			t, ok := cache.Get(localcache.Key(namespace, name))
-			return loop.Object(t), ok
-		},
+		Cached:           cached,
 		Get: func(ctx context.Context, namespace, name string) (metav1.Object, error) {
 			t, err := writer.Get(ctx, namespace, name)
 			return loop.Object(t), err
@@ -61,11 +69,25 @@ func NewKind[T metav1.Object](kind schema.GroupVersionKind, namespaced bool, cac
 	}
 }
 
+// Custom are kinds that come and go while a collector runs.
+type Custom interface {
+	// Subscriber reports the changes of the objects of all the kinds. An object whose kind goes is
+	// reported as deleted. Absent objects are nil.
+	localcache.Subscriber[metav1.Object]
+	// KindOf returns the kind of an object that has been reported, and whether such objects are in
+	// namespaces.
+	KindOf(object metav1.Object) (kind schema.GroupVersionKind, namespaced bool)
+	// Find returns a kind that there is now. Its Changes may be nil.
+	Find(group, kind string) (Kind, bool)
+}
+
 // Config configures a Collector. Kinds is required.
 type Config struct {
 	// Kinds are all kinds that may own or be owned. An object with an owner of any other kind is
 	// never deleted.
 	Kinds []Kind
+	// Custom has further kinds, which come and go. Nil means none.
+	Custom Custom
 	// Events records Event objects about owners in another namespace. Nil discards them.
 	Events controllers.Events
 	// Workers is the number of objects processed concurrently. Zero means 20.
@@ -86,6 +108,7 @@ type Config struct {
 type Collector struct {
 	*reconcile.Controller[string]
 	kinds  []Kind
+	custom Custom // nil without
 	graph  *graph
 	events controllers.Events
 	// gone holds owners that are not where a dependent says they are. told holds the pairs of a
@@ -104,7 +127,7 @@ func New(config Config) (*Collector, error) {
 	if config.Workers == 0 {
 		config.Workers = defaultGarbageWorkers
 	}
-	c := &Collector{kinds: config.Kinds, events: config.Events}
+	c := &Collector{kinds: config.Kinds, custom: config.Custom, events: config.Events}
 	if c.events == nil {
 		c.events = controllers.NoEvents{}
 	}
@@ -119,15 +142,31 @@ func New(config Config) (*Collector, error) {
 		}
 		reconcile.WatchFunc(c.Controller, kind.Changes, func(old, new metav1.Object) { c.graph.change(i, old, new) })
 	}
+	if c.custom != nil {
+		reconcile.WatchFunc(c.Controller, c.custom, c.customChanged)
+	}
 	return c, nil
 }
 
+// customKind is the number of all kinds of Custom.
+const customKind = -1
+
+// customChanged applies a change of an object of a kind that may go. Its dependents must find that it has gone
+// also when the API has no such kind any more.
+func (c *Collector) customChanged(old, new metav1.Object) {
+	if old != nil && (new == nil || old.GetUID() != new.GetUID()) && len(c.graph.owned(old.GetUID())) > 0 {
+		kind, _ := c.custom.KindOf(old)
+		c.gone.add(ownerPlace{kind.Group, kind.Kind, old.GetNamespace(), old.GetName(), old.GetUID()})
+	}
+	c.graph.change(customKind, old, new)
+}
+
 // eventTarget returns a reference to object for an Event object.
-func eventTarget(kind *Kind, object metav1.Object) *metav1.PartialObjectMetadata {
+func eventTarget(kind schema.GroupVersionKind, object metav1.Object) *metav1.PartialObjectMetadata {
 	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
 	}}
-	target.SetGroupVersionKind(kind.GroupVersionKind)
+	target.SetGroupVersionKind(kind)
 	return target
 }
 
@@ -136,11 +175,44 @@ func ownerText(dependent metav1.Object, owner *metav1.OwnerReference) string {
 	return fmt.Sprintf("[%s/%s, namespace: %s, name: %s, uid: %s]", owner.APIVersion, owner.Kind, dependent.GetNamespace(), owner.Name, owner.UID)
 }
 
+// kindOf returns the kind of an owner, if there is such a kind now.
 func (c *Collector) kindOf(ref *metav1.OwnerReference) (*Kind, bool) {
 	for i := range c.kinds {
 		if gvk := c.kinds[i].GroupVersionKind; owner.IsKind(ref, gvk.Group, gvk.Kind) {
 			return &c.kinds[i], true
 		}
 	}
-	return nil, false
+	if c.custom == nil {
+		return nil, false
+	}
+	version, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return nil, false
+	}
+	kind, ok := c.custom.Find(version.Group, ref.Kind)
+	return &kind, ok
+}
+
+// describe returns the kind of v, and whether such objects are in namespaces.
+func (c *Collector) describe(v node) (kind schema.GroupVersionKind, namespaced bool) {
+	if v.kind == customKind {
+		return c.custom.KindOf(v.object)
+	}
+	return c.kinds[v.kind].GroupVersionKind, c.kinds[v.kind].Namespaced
+}
+
+// errNoKind is the error of a write of an object whose kind has gone.
+var errNoKind = apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "the kind has gone", 0, false)
+
+// writer returns the kind by which v is written.
+func (c *Collector) writer(v node) (*Kind, error) {
+	if v.kind != customKind {
+		return &c.kinds[v.kind], nil
+	}
+	gvk, _ := c.custom.KindOf(v.object)
+	kind, ok := c.custom.Find(gvk.Group, gvk.Kind)
+	if !ok {
+		return nil, errNoKind
+	}
+	return &kind, nil
 }

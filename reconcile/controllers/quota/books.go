@@ -18,7 +18,8 @@ import (
 // for every quota. One step stores an object and credits the accounts, so that no object is free
 // twice.
 type quotaBooks struct {
-	kinds []quotaKind
+	kinds  []quotaKind
+	custom Custom // nil without
 
 	mu sync.Mutex // guards all that follows
 	// objects holds the objects of each namespace.
@@ -32,10 +33,17 @@ type quotaKind struct {
 	measure usage.Kind
 }
 
+// quotaObject names an object in a namespace. The name of one of Custom begins with its resource.
 type quotaObject struct {
 	kind int
 	name string
 }
+
+// customKind is the number of all resources of Custom.
+const customKind = -1
+
+// countPrefix is what the names of counts of objects begin with.
+const countPrefix corev1.ResourceName = "count/"
 
 // quotaAccount is about one quota.
 type quotaAccount struct {
@@ -65,8 +73,8 @@ type quotaPage struct {
 	charged bool
 }
 
-func newQuotaBooks(kinds []Kind) *quotaBooks {
-	b := &quotaBooks{objects: map[string]map[quotaObject]metav1.Object{}, accounts: map[string]map[string]*quotaAccount{}}
+func newQuotaBooks(kinds []Kind, custom Custom) *quotaBooks {
+	b := &quotaBooks{custom: custom, objects: map[string]map[quotaObject]metav1.Object{}, accounts: map[string]map[string]*quotaAccount{}}
 	for _, kind := range kinds {
 		b.kinds = append(b.kinds, quotaKind{Kind: kind, measure: usage.For(kind.Resource)})
 	}
@@ -82,7 +90,10 @@ func (b *quotaBooks) change(kind int, old, new metav1.Object, now time.Time) (fr
 	if named == nil {
 		named = old
 	}
-	namespace, at := named.GetNamespace(), quotaObject{kind, named.GetName()}
+	namespace, at, measure := named.GetNamespace(), quotaObject{kind, named.GetName()}, b.measure(kind, named)
+	if kind == customKind {
+		at.name = b.custom.ResourceOf(named).String() + "/" + at.name
+	}
 	if new == nil {
 		delete(b.objects[namespace], at)
 		if len(b.objects[namespace]) == 0 {
@@ -95,7 +106,7 @@ func (b *quotaBooks) change(kind int, old, new metav1.Object, now time.Time) (fr
 		b.objects[namespace][at] = new
 	}
 	for name, account := range b.accounts[namespace] {
-		was, is := account.charge(&b.kinds[kind], old, now), account.charge(&b.kinds[kind], new, now)
+		was, is := account.charge(measure, old, now), account.charge(measure, new, now)
 		if less := usage.Beyond(was, is); len(less) > 0 {
 			usage.Add(account.freed, less)
 			freed = append(freed, name)
@@ -106,13 +117,21 @@ func (b *quotaBooks) change(kind int, old, new metav1.Object, now time.Time) (fr
 	return freed, other
 }
 
+// measure returns how an object is measured.
+func (b *quotaBooks) measure(kind int, object metav1.Object) usage.Kind {
+	if kind == customKind {
+		return usage.For(b.custom.ResourceOf(object))
+	}
+	return b.kinds[kind].measure
+}
+
 // charge returns what object uses of the quota. An object that cannot be measured uses nothing
 // here; the next count reports the error.
-func (a *quotaAccount) charge(kind *quotaKind, object metav1.Object, now time.Time) corev1.ResourceList {
+func (a *quotaAccount) charge(measure usage.Kind, object metav1.Object, now time.Time) corev1.ResourceList {
 	if object == nil {
 		return nil
 	}
-	list, err := kind.measure.Charge(&a.spec, a.spec.Hard, object, now)
+	list, err := measure.Charge(&a.spec, a.spec.Hard, object, now)
 	if err != nil {
 		return nil
 	}
@@ -190,17 +209,35 @@ func (b *quotaBooks) count(quota *corev1.ResourceQuota, now time.Time) (corev1.R
 			}
 		}
 	}
+	custom := b.countsCustom(quota, there)
 	for at, object := range b.objects[quota.Namespace] {
-		if !touched[at.kind] {
+		if at.kind == customKind && !custom || at.kind != customKind && !touched[at.kind] {
 			continue
 		}
-		charge, err := b.kinds[at.kind].measure.Charge(&quota.Spec, quota.Spec.Hard, object, now)
+		charge, err := b.measure(at.kind, object).Charge(&quota.Spec, quota.Spec.Hard, object, now)
 		if err != nil {
 			return nil, err
 		}
 		usage.Add(there, charge)
 	}
 	return there, nil
+}
+
+// countsCustom sets to zero what quota counts of Custom, and reports whether there is something.
+func (b *quotaBooks) countsCustom(quota *corev1.ResourceQuota, there corev1.ResourceList) (any bool) {
+	if b.custom == nil {
+		return false
+	}
+	for name := range quota.Spec.Hard {
+		r, ok := strings.CutPrefix(string(name), string(countPrefix))
+		if !ok {
+			continue
+		}
+		if _, ok := b.custom.Resources().Get(r); ok {
+			there[name], any = resource.Quantity{Format: resource.DecimalSI}, true
+		}
+	}
+	return any
 }
 
 // plan records that used is about to be written. What the status has more from now on was charged

@@ -50,7 +50,7 @@ func TestPlanQuota(t *testing.T) {
 // The books note every charge, also one that is seen only together with a write
 // of the controller's own, and none twice.
 func TestQuotaBooksNote(t *testing.T) {
-	now, b := time.Unix(1, 0), newQuotaBooks(nil)
+	now, b := time.Unix(1, 0), newQuotaBooks(nil, nil)
 	quota := func(revision string, used int64) *corev1.ResourceQuota {
 		return &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "q", ResourceVersion: revision, UID: "1"},
 			Spec: corev1.ResourceQuotaSpec{Hard: pods(10)}, Status: corev1.ResourceQuotaStatus{Hard: pods(10), Used: pods(used)}}

@@ -33,12 +33,31 @@ func NewKind[T metav1.Object](resource schema.GroupResource, cache localcache.Ca
 	return Kind{Resource: resource, Changes: loop.Objects[T]{Cache: cache}}
 }
 
+// Custom are resources that come and go while a controller runs.
+type Custom interface {
+	// Subscriber reports the changes of the objects of all the resources. Absent objects are nil.
+	localcache.Subscriber[metav1.Object]
+	// ResourceOf returns the resource of an object that has been reported.
+	ResourceOf(object metav1.Object) schema.GroupResource
+	// Resources reports, and finds, the names of resources whose objects have all been reported, such
+	// as widgets.example.com. An absent name is empty.
+	Resources() Resources
+}
+
+// Resources are the names of resources.
+type Resources interface {
+	localcache.Getter[string]
+	localcache.Subscriber[string]
+}
+
 // Config configures a Controller. ResourceQuotas, Kinds and Writer are required.
 type Config struct {
 	ResourceQuotas localcache.Cache[*corev1.ResourceQuota]
 	// Kinds are the resources that quotas may count. If a quota names another one, its use stays
 	// unknown, and admission refuses to create it.
-	Kinds  []Kind
+	Kinds []Kind
+	// Custom has further resources, which come and go. Nil means none.
+	Custom Custom
 	Writer controllers.StatusUpdater[*corev1.ResourceQuota]
 	// InFlight is the longest time from the admission of an object until the cache shows it. Zero
 	// means a minute, the time that an API server gives a request.
@@ -85,7 +104,7 @@ func New(config Config) (*Controller, error) {
 	if config.Resync == 0 {
 		config.Resync = 5 * time.Minute
 	}
-	c := &Controller{config: config, books: newQuotaBooks(config.Kinds)}
+	c := &Controller{config: config, books: newQuotaBooks(config.Kinds, config.Custom)}
 	if c.Controller, err = loop.New(loop.Config{Name: "resourcequota", Workers: config.Workers, Log: config.Log, Metrics: config.Metrics}, c.reconcile); err != nil {
 		return nil, err
 	}
@@ -95,6 +114,10 @@ func New(config Config) (*Controller, error) {
 			return nil, fmt.Errorf("quota: Config: kind %d (%s) is incomplete", i, kind.Resource)
 		}
 		reconcile.WatchFunc(c.Controller, kind.Changes, func(old, new metav1.Object) { c.objectChanged(i, old, new) })
+	}
+	if config.Custom != nil {
+		reconcile.WatchFunc(c.Controller, config.Custom, func(old, new metav1.Object) { c.objectChanged(customKind, old, new) })
+		reconcile.WatchFunc(c.Controller, config.Custom.Resources(), c.resourceChanged)
 	}
 	return c, nil
 }
@@ -109,6 +132,18 @@ func (c *Controller) quotaChanged(old, new *corev1.ResourceQuota) {
 		c.Enqueue(localcache.KeyOf(new))
 	case c.books.note(new, time.Now()):
 		c.EnqueueAfter(localcache.KeyOf(new), c.config.InFlight)
+	}
+}
+
+// resourceChanged enqueues the quotas that count a resource that is new.
+func (c *Controller) resourceChanged(_, name string) {
+	if name == "" {
+		return
+	}
+	for q := range c.config.ResourceQuotas.All() {
+		if _, ok := q.Spec.Hard[countPrefix+corev1.ResourceName(name)]; ok {
+			c.Enqueue(localcache.KeyOf(q))
+		}
 	}
 }
 
