@@ -10,6 +10,7 @@ import (
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/plane/customresources"
 	"github.com/planekit/planekit/plane/planetest"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -209,4 +210,63 @@ func TestQuota(t *testing.T) {
 		return err
 	})
 	used(2)
+}
+
+// TestVersionGoes: objects are followed on in another version when theirs is no longer served.
+func TestVersionGoes(t *testing.T) {
+	h := startHouse(t)
+	h.configMap("dependent", nil, h.lamp("owner"))
+	definitions, err := customresources.Parse([]byte(lamps))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := definitions[0].Spec.Versions[0]
+	next.Name = "v2"
+	definitions[0].Spec.Versions[0].Served, definitions[0].Spec.Versions[0].Storage = false, false
+	definitions[0].Spec.Versions = append(definitions[0].Spec.Versions, next)
+	if err := customresources.Install(t.Context(), h.p.Client(), definitions...); err != nil {
+		t.Fatal(err)
+	}
+	planetest.Eventually(t, func() error {
+		k, ok := h.p.Caches.Custom.Find("example.com", "Lamp")
+		if !ok || k.Version != "v2" {
+			return fmt.Errorf("the kind is %v", k)
+		}
+		return nil
+	})
+	if _, err := h.do("DELETE", strings.Replace(lampPath, "v1", "v2", 1)+"/owner", ""); err != nil {
+		t.Fatal(err)
+	}
+	h.eventuallyGone(mapPath + "dependent")
+}
+
+// TestPolicy: a policy decides on custom objects as on any.
+func TestPolicy(t *testing.T) {
+	h := startHouse(t)
+	policies, bindings := typed.ValidatingAdmissionPolicies(h.p.Client()), typed.ValidatingAdmissionPolicyBindings(h.p.Client())
+	if _, err := policies.Create(t.Context(), parse[admissionv1.ValidatingAdmissionPolicy](t, `
+metadata: {name: red}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [example.com], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: [lamps]}]}
+  validations: [{expression: object.color == 'red', message: only red}]
+`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bindings.Create(t.Context(), parse[admissionv1.ValidatingAdmissionPolicyBinding](t, `
+metadata: {name: red}
+spec: {policyName: red, validationActions: [Deny]}
+`)); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	planetest.Eventually(t, func() error { // the policy is read from a cache
+		n++
+		_, err := h.do("POST", lampPath, fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Lamp","metadata":{"name":"l%d"},"color":"blue"}`, n))
+		want := fmt.Sprintf(`lamps.example.com "l%d" is forbidden: ValidatingAdmissionPolicy 'red' with binding 'red' denied request: only red`, n)
+		if err == nil || err.Error() != want {
+			return fmt.Errorf("%v, want %s", err, want)
+		}
+		return nil
+	})
+	h.lamp("red")
 }
