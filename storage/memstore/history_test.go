@@ -195,3 +195,39 @@ func BenchmarkListAt(b *testing.B) {
 		})
 	}
 }
+
+// TestWaitingDuringCompaction: a watch that begins to wait while the history is cut is moved on. The race detector
+// must find nothing.
+func TestWaitingDuringCompaction(t *testing.T) {
+	s := memstore.NewHistory(100)
+	ctx, stop := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer stop()
+	for i := range 4 {
+		watcher, err := s.Watch(ctx, storage.Key(fmt.Sprintf("/quiet%d/", i)), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		watching.Go(func() {
+			defer watcher.Close()
+			for {
+				if _, err := watcher.Next(ctx); err != nil {
+					if ctx.Err() == nil && !errors.Is(err, storage.ErrCompacted) {
+						t.Error(err)
+					}
+					return
+				}
+			}
+		})
+	}
+	for i := range 3000 {
+		key := storage.Key(fmt.Sprintf("/loud/%d", i))
+		if i%50 == 0 { // wakes a watch, which soon waits again
+			key = storage.Key(fmt.Sprintf("/quiet%d/%d", i/50%4, i))
+		}
+		if _, err := s.Commit(ctx, storage.Change{Key: key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -79,8 +79,11 @@ func (w *watcher) Next(ctx context.Context) ([]storage.Event, error) {
 		if err != nil {
 			return nil, w.fail(err)
 		}
-		if events := w.take(changes, asked); len(events) > 0 {
-			return events, nil
+		// Otherwise w waits, and a compaction may move w.read.
+		if len(changes) > 0 || asked > w.told {
+			if events := w.take(changes, asked); len(events) > 0 {
+				return events, nil
+			}
 		}
 		if len(changes) > 0 {
 			continue
