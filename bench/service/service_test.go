@@ -32,6 +32,8 @@ const asProxy = "PLANEKIT_BENCH_PROXY"
 // An order tells a proxy what to do.
 type order struct {
 	Services, Endpoints, Changes int
+	// Scale makes each change remove an endpoint instead of replacing one.
+	Scale bool
 	// Backend is the address of the endpoints of the first service; empty for addresses that no host has.
 	Backend string
 }
@@ -84,7 +86,11 @@ func work(name string, in io.Reader, out io.Writer) error {
 	before := processorTime()
 	for i := range o.Changes {
 		slice := all[i%len(all)].DeepCopy()
-		slice.Endpoints[0].Addresses = []string{fmt.Sprintf("10.64.255.%d", i+1)}
+		if o.Scale {
+			slice.Endpoints = slice.Endpoints[1:]
+		} else {
+			slice.Endpoints[0].Addresses = []string{fmt.Sprintf("10.64.255.%d", i+1)}
+		}
 		slice.ResourceVersion = fmt.Sprint(i)
 		began := time.Now()
 		s.change(slice)
@@ -169,6 +175,9 @@ func (o *ours) load(services []*corev1.Service, slices []*discoveryv1.EndpointSl
 }
 
 func (o *ours) change(s *discoveryv1.EndpointSlice) {
+	for len(o.synced) > 0 { // what was written before
+		<-o.synced
+	}
 	o.slices.Put(s)
 	<-o.synced
 }
@@ -247,23 +256,34 @@ func begin(b testing.TB, name string, o order, start func(*exec.Cmd) error) repo
 
 var sides = []string{"planekit", "kube-proxy"}
 
-// BenchmarkChange measures the change of one endpoint of one service of many.
+// BenchmarkChange measures the change of one endpoint of one service of many: one that is replaced, and
+// one that is removed.
 func BenchmarkChange(b *testing.B) {
 	needsRoot(b)
 	for _, services := range []int{100, 1000, 5000} {
 		for _, name := range sides {
-			b.Run(fmt.Sprintf("services=%d/%s", services, name), func(b *testing.B) {
-				for b.Loop() {
-					r := begin(b, name, order{Services: services, Endpoints: 20, Changes: 20}, nil)
-					slices.Sort(r.Changes)
-					b.ReportMetric(float64(r.Changes[len(r.Changes)/2].Microseconds())/1000, "ms/change")
-					b.ReportMetric(float64(r.Changes[len(r.Changes)-1].Microseconds())/1000, "ms/slowest")
-					b.ReportMetric(float64(r.Processor.Microseconds())/1000/float64(len(r.Changes)), "cpu-ms/change")
-					b.ReportMetric(r.Load.Seconds()*1000, "ms/load")
-				}
-			})
+			for _, scale := range []bool{false, true} {
+				kind := map[bool]string{false: "replaced", true: "removed"}[scale]
+				b.Run(fmt.Sprintf("services=%d/%s/%s", services, kind, name), func(b *testing.B) {
+					o := order{Services: services, Endpoints: 20, Changes: 20, Scale: scale}
+					if name == "kube-proxy" && services > 1000 {
+						o.Changes = 5 // which take seconds each
+					}
+					for b.Loop() {
+						measure(b, begin(b, name, o, nil))
+					}
+				})
+			}
 		}
 	}
+}
+
+func measure(b *testing.B, r report) {
+	slices.Sort(r.Changes)
+	b.ReportMetric(float64(r.Changes[len(r.Changes)/2].Microseconds())/1000, "ms/change")
+	b.ReportMetric(float64(r.Changes[len(r.Changes)-1].Microseconds())/1000, "ms/slowest")
+	b.ReportMetric(float64(r.Processor.Microseconds())/1000/float64(len(r.Changes)), "cpu-ms/change")
+	b.ReportMetric(r.Load.Seconds()*1000, "ms/load")
 }
 
 // BenchmarkConnections measures connections to a service, one after the other, and the flow of data.

@@ -29,6 +29,6 @@ func Example() {
 	fmt.Println(change.Size(), "parts change")
 	fmt.Println(model.Table().Chains["cluster/default/web/tcp-4"].Rules[0])
 	// Output:
-	// 3 parts change
-	// meta l4proto tcp dnat ip to numgen random mod 2 map { 0 : 10.244.1.2 . 8080, 1 : 10.244.2.2 . 8080 }
+	// 5 parts change
+	// meta l4proto tcp dnat ip to cluster/default/web/tcp-4 . numgen random mod 2 map @endpoints4-55
 }

@@ -129,6 +129,7 @@ func TestRulesFlushedByHand(t *testing.T) {
 		{"flush", "chain", "inet", table, "cluster/default/web/http/tcp-4"},
 		{"add", "rule", "inet", table, "translate-prerouting", "drop"},
 		{"add", "element", "inet", table, "no-endpoints4", "{ 10.65.200.10 . tcp . 80 : drop }"},
+		{"flush", "map", "inet", table, mapOf("cluster/default/web/http/tcp-4")},
 		{"add table inet x; delete table inet " + table + "; add table inet " + table + "; add chain inet " + table +
 			" translate { type filter hook prerouting priority 0; }; delete table inet x"},
 	} {
@@ -144,6 +145,11 @@ func TestRulesFlushedByHand(t *testing.T) {
 	}
 	c.endpoints()
 	c.reach(client, "tcp 10.65.200.10:80", "refused")
+}
+
+// mapOf returns the map that has the endpoints of a chain.
+func mapOf(chain string) string {
+	return fmt.Sprintf("endpoints4-%02d", ruleset.EndpointKey(chain, 0)[0]%64)
 }
 
 // listing returns the table as nft lists it, with lines in a fixed order: that of elements and of
@@ -402,8 +408,8 @@ func TestLargest(t *testing.T) {
 	c.services.Replace(all...)
 	c.slices.Put(large)
 	c.start()
-	if rule := c.Node.Run("nft", "list", "chain", "inet", "planekit-services", "cluster/default/s7/http/tcp-4"); strings.Count(rule, ". 8080") != 4000 {
-		t.Errorf("the rule of 4000 endpoints has %d", strings.Count(rule, ". 8080"))
+	if list := c.Node.Run("nft", "list", "map", "inet", "planekit-services", mapOf("cluster/default/s7/http/tcp-4")); strings.Count(list, ". 8080") != 4000 {
+		t.Errorf("the map of 4000 endpoints has %d", strings.Count(list, ". 8080"))
 	}
 	c.services.Replace()
 	c.eventually(func() error {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -34,6 +35,7 @@ var (
 	portOnly    = []ruleset.Field{ruleset.ProtocolNumber, ruleset.DestPort}
 	destAddr    = []ruleset.Field{ruleset.DestAddr}
 	bothAddrs   = []ruleset.Field{ruleset.SourceAddr, ruleset.DestAddr}
+	numbered    = []ruleset.Field{ruleset.GroupID, ruleset.Number}
 	families    = []ruleset.Family{ruleset.IPv4, ruleset.IPv6}
 	loopback    = map[ruleset.Family]netip.Prefix{
 		ruleset.IPv4: netip.MustParsePrefix("127.0.0.0/8"), ruleset.IPv6: netip.MustParsePrefix("::1/128"),
@@ -49,6 +51,7 @@ const (
 	firewalled      = "firewalled"        // addresses and ports with source ranges
 	clusterIPs      = "cluster-ips"       // all cluster addresses
 	hairpins        = "hairpins"          // pairs of the same address of a pod of the node
+	endpoints       = "endpoints"         // what the chains of services translate to
 	nodeAddresses   = "node-addresses"    // addresses that serve node ports
 )
 
@@ -69,6 +72,9 @@ func (s Site) Base() ruleset.Fragment {
 		}
 		for set, fields := range map[string][]ruleset.Field{clusterIPs: destAddr, hairpins: bothAddrs, nodeAddresses: destAddr} {
 			f.Sets[named(set, family)] = ruleset.Set{Family: family, Fields: fields}
+		}
+		for i := range parts {
+			f.Sets[partName(byte(i), family)] = ruleset.Set{Kind: ruleset.Endpoints, Family: family, Fields: numbered}
 		}
 	}
 	for _, a := range s.NodeAddresses {
@@ -292,28 +298,48 @@ func (w *writer) externalRules(p Port, c Choice, outside string, usable bool) []
 	return rules
 }
 
-// balance writes the chain that translates to one of some endpoints.
-func (w *writer) balance(name string, p Port, endpoints []Endpoint) {
-	if len(endpoints) == 0 {
+// parts is how many maps of each family hold the endpoints of all services. For each new rule the kernel
+// walks the map that it uses, and for each message it goes through the names of all maps: one map would
+// make the first slow, and one for each service the second.
+const parts = 64
+
+// partName returns the map of the groups whose hash begins with a byte.
+func partName(hash byte, f ruleset.Family) string {
+	return fmt.Sprintf("%s-%02d", named(endpoints, f), hash%parts)
+}
+
+// balance writes the chain that translates to one of some endpoints. These are elements of a map, so
+// that the replacement of one changes no rule: for a new rule the kernel checks those of all services.
+func (w *writer) balance(name string, p Port, all []Endpoint) {
+	if len(all) == 0 {
 		return
 	}
-	addrs := make([]netip.AddrPort, len(endpoints))
-	for i, e := range endpoints {
+	part := partName(ruleset.EndpointKey(name, 0)[0], p.Family)
+	addrs := make([]netip.AddrPort, len(all))
+	for i, e := range all {
 		addrs[i] = e.Addr
+		w.out.Elements[ruleset.Place{Set: part, Key: ruleset.EndpointKey(name, i)}] = ruleset.VerdictEndpoint(e.Addr)
 	}
-	plain := ruleset.NewRule("", ruleset.Balance{Family: p.Family, Protocol: p.Protocol, Endpoints: addrs})
+	choose := ruleset.Balance{Family: p.Family, Protocol: p.Protocol, Map: part, Group: name, Count: len(addrs)}
+	plain := []ruleset.Rule{ruleset.NewRule("", choose)}
+	if choose.Count > 1 {
+		// While a transaction ends, a packet may find a new rule and the old map, or an element that is gone.
+		choose.Count = 1
+		plain = append(plain, ruleset.NewRule("while endpoints change", choose))
+		choose.Count = len(addrs)
+	}
 	if p.Affinity == 0 {
-		w.out.Chains[name] = ruleset.Chain{Rules: []ruleset.Rule{plain}}
+		w.out.Chains[name] = ruleset.Chain{Rules: plain}
 		return
 	}
 	affinity := chainName("affinity", p)
 	w.out.Sets[affinity] = ruleset.Set{Kind: ruleset.Affinity, Family: p.Family, Fields: []ruleset.Field{ruleset.SourceAddr}}
 	timeout := max(p.Affinity, time.Second)
-	w.out.Chains[name] = ruleset.Chain{Rules: []ruleset.Rule{
+	choose.Affinity, choose.Timeout = affinity, timeout
+	w.out.Chains[name] = ruleset.Chain{Rules: append([]ruleset.Rule{
 		ruleset.NewRule("", ruleset.Stick{Family: p.Family, Protocol: p.Protocol, Endpoints: addrs, Affinity: affinity, Timeout: timeout}),
-		ruleset.NewRule("", ruleset.Balance{Family: p.Family, Protocol: p.Protocol, Endpoints: addrs, Affinity: affinity, Timeout: timeout}),
-		plain,
-	}}
+		ruleset.NewRule("", choose),
+	}, plain...)}
 }
 
 // firewall writes which sources may use the addresses of load balancers.

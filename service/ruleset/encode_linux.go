@@ -48,7 +48,7 @@ func (e *encoder) statement(s Statement) ([]expr.Any, error) {
 		code, _ := load(s.Family, s.Fields, firstRegister)
 		return append(code, &expr.Lookup{SourceRegister: firstRegister, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true, SetName: s.Map}), nil
 	case Balance:
-		return e.balance(s)
+		return balance(s)
 	case Stick:
 		return e.stick(s)
 	}
@@ -222,9 +222,9 @@ func (f Family) endpointType() nftables.SetDatatype {
 }
 
 // balance leaves the chosen endpoint in the register after that of the source and translates to it.
-func (e *encoder) balance(s Balance) ([]expr.Any, error) {
-	if len(s.Endpoints) == 0 {
-		return nil, fmt.Errorf("no endpoints")
+func balance(s Balance) ([]expr.Any, error) {
+	if s.Count < 1 {
+		return nil, fmt.Errorf("%d endpoints", s.Count)
 	}
 	code := is([]byte{byte(s.Protocol)}, &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: firstRegister})
 	source, chosen := uint32(firstRegister), uint32(firstRegister)
@@ -232,23 +232,11 @@ func (e *encoder) balance(s Balance) ([]expr.Any, error) {
 		load, next := load(s.Family, []Field{SourceAddr}, source)
 		code, chosen = append(code, load...), next
 	}
-	if len(s.Endpoints) == 1 {
-		code = append(code,
-			&expr.Immediate{Register: chosen, Data: s.Endpoints[0].Addr().AsSlice()},
-			&expr.Immediate{Register: chosen + s.Family.size(), Data: port(s.Endpoints[0])})
-	} else {
-		endpoints := make([]nftables.SetElement, len(s.Endpoints))
-		for i, endpoint := range s.Endpoints {
-			endpoints[i] = nftables.SetElement{Key: binaryutil.NativeEndian.PutUint32(uint32(i)), Val: endpointData(endpoint)}
-		}
-		set, err := e.anonymous(&nftables.Set{IsMap: true, KeyType: nftables.TypeInteger, DataType: s.Family.endpointType()}, endpoints)
-		if err != nil {
-			return nil, err
-		}
-		code = append(code,
-			&expr.Numgen{Register: chosen, Modulus: uint32(len(s.Endpoints)), Type: unix.NFT_NG_RANDOM},
-			&expr.Lookup{SourceRegister: chosen, DestRegister: chosen, IsDestRegSet: true, SetID: set.ID, SetName: set.Name})
-	}
+	// A group takes two registers, and the number of the endpoint is in the next.
+	code = append(code,
+		&expr.Immediate{Register: chosen, Data: groupID(s.Group)},
+		&expr.Numgen{Register: chosen + 2, Modulus: uint32(s.Count), Type: unix.NFT_NG_RANDOM},
+		&expr.Lookup{SourceRegister: chosen, DestRegister: chosen, IsDestRegSet: true, SetName: s.Map})
 	if s.Affinity != "" {
 		// The kernel's update does not change the value of an element that exists. That of what is deleted
 		// does not matter, but must be given.
@@ -294,9 +282,6 @@ func (e *encoder) anonymous(s *nftables.Set, elements []nftables.SetElement) (*n
 	e.nextSet++
 	s.Table, s.ID, s.Anonymous, s.Constant, s.Name = e.table, e.nextSet, true, true, "__set%d"
 	s.Size = uint32(len(elements))
-	if s.IsMap {
-		s.Name = "__map%d"
-	}
 	if err := e.batch.AddSet(s, nil); err != nil {
 		return nil, err
 	}

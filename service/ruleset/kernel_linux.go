@@ -135,7 +135,8 @@ func (k *Kernel) begin(e *encoder) error {
 // ownerPrefix begins the name of an empty chain, and is followed by the owner of the table.
 const ownerPrefix = "owner/"
 
-// steps returns what a change does, in an order in which each step finds what it needs.
+// steps returns what a change does, in an order in which each step finds what it needs. Endpoints are
+// before the rules that choose from them.
 func (k *Kernel) steps(c *Change) []step {
 	var steps []step
 	chains := slices.SortedFunc(maps.Keys(c.chains), strings.Compare)
@@ -145,6 +146,8 @@ func (k *Kernel) steps(c *Change) []step {
 			steps = append(steps, func(e *encoder) error { return e.addSet(name, *after) })
 		}
 	}
+	endpoints, others := elementSteps(c)
+	steps = append(steps, endpoints...)
 	for _, name := range chains {
 		if edit := c.chains[name]; edit.after != nil && edit.before == nil {
 			steps = append(steps, func(e *encoder) error { return k.addChain(e, name, edit.after.Hook) })
@@ -155,7 +158,7 @@ func (k *Kernel) steps(c *Change) []step {
 			steps = append(steps, func(e *encoder) error { return e.write(name, edit.after.Rules) })
 		}
 	}
-	steps = append(steps, elementSteps(c)...)
+	steps = append(steps, others...)
 	for _, name := range chains {
 		if edit := c.chains[name]; edit.after == nil {
 			steps = append(steps, func(e *encoder) error { return k.retire(e, name) })
@@ -259,6 +262,10 @@ func (s Set) encode(table *nftables.Table, name string) *nftables.Set {
 			types = append(types, nftables.TypeInetProto)
 		case DestPort:
 			types = append(types, nftables.TypeInetService)
+		case GroupID:
+			types = append(types, nftables.TypeMark, nftables.TypeMark) // nft cannot list integers without a size
+		case Number:
+			types = append(types, nftables.TypeMark)
 		}
 	}
 	set := &nftables.Set{Table: table, Name: name, KeyByteOrder: binaryutil.BigEndian, KeyType: types[0], Interval: s.Ranges}
@@ -268,18 +275,34 @@ func (s Set) encode(table *nftables.Table, name string) *nftables.Set {
 	switch s.Kind {
 	case Verdicts:
 		set.IsMap, set.DataType = true, nftables.TypeVerdict
+	case Endpoints:
+		set.IsMap, set.DataType = true, s.Family.endpointType()
 	case Affinity:
 		set.IsMap, set.DataType, set.HasTimeout, set.Dynamic, set.Size = true, s.Family.endpointType(), true, true, affinityClients
 	}
 	return set
 }
 
-// elementSteps removes and adds elements. What replaces the value of an element is one step.
-func elementSteps(c *Change) []step {
-	bySet := map[string][]Place{}
-	for place := range c.elements {
+// elementSteps removes and adds elements, endpoints apart from others. What replaces the value of an
+// element is one step.
+func elementSteps(c *Change) (endpoints, others []step) {
+	first, last := map[string][]Place{}, map[string][]Place{}
+	for place, edit := range c.elements {
+		bySet := last
+		for _, v := range []*Verdict{edit.before, edit.after} {
+			if v == nil {
+				continue
+			}
+			if _, ok := v.endpoint(); ok {
+				bySet = first
+			}
+		}
 		bySet[place.Set] = append(bySet[place.Set], place)
 	}
+	return c.stepsOf(first), c.stepsOf(last)
+}
+
+func (c *Change) stepsOf(bySet map[string][]Place) []step {
 	var steps []step
 	for _, name := range slices.Sorted(maps.Keys(bySet)) {
 		places := bySet[name]
@@ -305,6 +328,9 @@ func (e *encoder) elements(c *Change, name string, places []Place) error {
 		}
 		if edit.after != nil {
 			element := nftables.SetElement{Key: key, IntervalEnd: after, VerdictData: verdict(*edit.after)}
+			if endpoint, ok := edit.after.endpoint(); ok {
+				element.Val = endpointData(endpoint)
+			}
 			add = append(add, element)
 		}
 	}

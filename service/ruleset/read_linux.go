@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -287,8 +288,11 @@ func readElement(element []byte) (key Key, v Verdict) {
 			})
 		case unix.NFTA_SET_ELEM_DATA:
 			attributes(value, func(kind uint16, data []byte) {
-				if kind == unix.NFTA_DATA_VERDICT {
+				switch kind {
+				case unix.NFTA_DATA_VERDICT:
 					v = readVerdict(data)
+				case unix.NFTA_DATA_VALUE:
+					v = readEndpoint(data)
 				}
 			})
 		}
@@ -297,6 +301,19 @@ func readElement(element []byte) (key Key, v Verdict) {
 		key += afterRange
 	}
 	return key, v
+}
+
+// readEndpoint reads an address, a port and two bytes.
+func readEndpoint(data []byte) Verdict {
+	size := len(data) - 4
+	if size < 0 {
+		return Verdict(fmt.Sprintf("data %x", data))
+	}
+	a, ok := netip.AddrFromSlice(data[:size])
+	if !ok {
+		return Verdict(fmt.Sprintf("data %x", data))
+	}
+	return VerdictEndpoint(netip.AddrPortFrom(a, binary.BigEndian.Uint16(data[size:])))
 }
 
 func readVerdict(data []byte) Verdict {

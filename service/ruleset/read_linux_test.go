@@ -16,7 +16,8 @@ func FuzzAttributes(f *testing.F) {
 		readElement(message)
 		readHook(message, nil)
 		readVerdict(message)
-		for _, s := range []Set{{Family: IPv4, Fields: []Field{DestAddr, ProtocolNumber, DestPort}}, {Family: IPv6, Fields: []Field{SourceAddr, DestAddr}}} {
+		readEndpoint(message)
+		for _, s := range []Set{{Family: IPv4, Fields: []Field{DestAddr, ProtocolNumber, DestPort}}, {Family: IPv6, Fields: []Field{SourceAddr, DestAddr}}, {Fields: []Field{GroupID, Number}}} {
 			_ = s.Format(Key(message))
 		}
 	})

@@ -64,6 +64,9 @@ const (
 	DestAddr
 	ProtocolNumber
 	DestPort
+	// GroupID and Number are no parts of a packet: they are the key of an endpoint, see [EndpointKey].
+	GroupID
+	Number
 )
 
 // A Statement is a condition or an action of a rule. Its String is its form in the language of nft.
@@ -132,15 +135,17 @@ type (
 	Reject struct{}
 	// Masquerade gives the connection an address of the host, and any free port.
 	Masquerade struct{}
-	// Balance translates the destination to one of the endpoints, which is chosen at random. With
-	// Affinity it remembers the choice for the source in that map, for Timeout, and does nothing if the
-	// map is full.
+	// Balance translates the destination to one of the first Count endpoints that Map has of Group, which
+	// is chosen at random, and does nothing if the map does not have it. With Affinity it remembers the
+	// choice for the source in that map, for Timeout, and does nothing if the map is full.
 	Balance struct {
-		Family    Family
-		Protocol  Protocol
-		Endpoints []netip.AddrPort
-		Affinity  string
-		Timeout   time.Duration
+		Family   Family
+		Protocol Protocol
+		Map      string
+		Group    string
+		Count    int
+		Affinity string
+		Timeout  time.Duration
 	}
 	// Stick translates the destination to the endpoint that Affinity remembers for the source, and
 	// extends its time. It does nothing without one, or if that is none of Endpoints.
@@ -223,7 +228,7 @@ func (Reject) String() string     { return "reject" }
 func (Masquerade) String() string { return "masquerade fully-random" }
 
 func (s Balance) String() string {
-	choice := fmt.Sprintf("numgen random mod %d map { %s }", len(s.Endpoints), endpointsText(s.Endpoints, true))
+	choice := fmt.Sprintf("%s . numgen random mod %d map @%s", s.Group, s.Count, s.Map)
 	text := fmt.Sprintf("meta l4proto %s dnat %s to %s", s.Protocol, s.Family.header(), choice)
 	if s.Affinity != "" {
 		text += fmt.Sprintf(" update @%s { %s saddr timeout %v }", s.Affinity, s.Family.header(), s.Timeout)
@@ -233,18 +238,14 @@ func (s Balance) String() string {
 
 func (s Stick) String() string {
 	return fmt.Sprintf("meta l4proto %s dnat %s to %s saddr map @%s { %s } timeout %v",
-		s.Protocol, s.Family.header(), s.Family.header(), s.Affinity, endpointsText(s.Endpoints, false), s.Timeout)
+		s.Protocol, s.Family.header(), s.Family.header(), s.Affinity, endpointsText(s.Endpoints), s.Timeout)
 }
 
-func endpointsText(endpoints []netip.AddrPort, numbered bool) string {
+func endpointsText(endpoints []netip.AddrPort) string {
 	var b strings.Builder
 	for i, e := range endpoints {
 		if i > 0 {
 			b.WriteString(", ")
-		}
-		if numbered {
-			b.WriteString(strconv.Itoa(i))
-			b.WriteString(" : ")
 		}
 		b.WriteString(e.Addr().String())
 		b.WriteString(" . ")
