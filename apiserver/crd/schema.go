@@ -135,10 +135,9 @@ func checkDefaults(path *field.Path, s *structural.Schema) field.ErrorList {
 func checkDefault(at *field.Path, s *structural.Schema) field.ErrorList {
 	value := runtime.DeepCopyJSONValue(s.Default)
 	var all field.ErrorList
-	pruned := map[string]any{"default": runtime.DeepCopyJSONValue(value)}
-	holder := &structural.Schema{Properties: map[string]*structural.Schema{"default": s}}
-	holder.Prune(pruned)
-	if now, ok := pruned["default"]; !ok || !equality.Semantic.DeepEqual(now, value) {
+	pruned := runtime.DeepCopyJSONValue(value)
+	s.RemoveUnknown(pruned)
+	if !equality.Semantic.DeepEqual(pruned, value) {
 		all = append(all, field.Invalid(at, value, "must not have unknown fields"))
 	}
 	if errs := s.ValidateMetadata(at, value, false); len(errs) > 0 {

@@ -318,57 +318,71 @@ func encode(v any) string {
 	return fmt.Sprint(string(data), strings.Repeat("!", map[bool]int{true: 1}[err != nil]))
 }
 
+// foundSeeds are those of schemas that were once treated otherwise than by upstream: a default in the metadata of
+// an embedded resource, and a list of type map of items without its keys.
+var foundSeeds = []uint64{1296204837545962636, 11654175178847388746}
+
 // TestStructural compares random schemas, and random objects of them.
 func TestStructural(t *testing.T) {
+	for _, at := range foundSeeds {
+		compareSeed(t, at)
+	}
 	first := *seed
 	if first == 0 {
 		first = rand.Uint64()
 	}
 	accepted := 0
 	for i := range *schemas {
-		at := first + uint64(i)
-		g := generator{rand.New(rand.NewPCG(at, 0))}
-		made := g.schema(3, false)
-		if !g.one(5) {
-			made["type"] = "object"
-			delete(made, "additionalProperties")
-		}
-		text, err := json.Marshal(made)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !t.Run(fmt.Sprint("seed=", at), func(t *testing.T) {
-			b := compileBoth(t, text)
-			if b == nil {
-				return
-			}
-			if b.structural {
-				accepted++
-			}
-			var old map[string]any
-			for range 10 {
-				data, err := json.Marshal(g.fitting(made, 3))
-				if err != nil {
-					t.Fatal(err)
-				}
-				var obj map[string]any
-				if utiljson.Unmarshal(data, &obj) != nil || obj == nil {
-					continue
-				}
-				b.validate(t, text, obj, old)
-				if b.structural {
-					obj = b.complete(t, text, obj)
-					b.validate(t, text, obj, old)
-				}
-				if old = clone(obj); len(old) > 0 && g.one(2) {
-					old["a"] = g.value("string", 1)
-				}
-			}
-		}) {
+		structural, ok := compareSeed(t, first+uint64(i))
+		if !ok {
 			return
+		}
+		if structural {
+			accepted++
 		}
 	}
 	if accepted < *schemas/10 {
 		t.Errorf("only %d schemas of %d are structural", accepted, *schemas)
 	}
+}
+
+// compareSeed compares the schema of a seed, and ten objects of it. It reports whether the schema is structural.
+func compareSeed(t *testing.T, at uint64) (structural, ok bool) {
+	g := generator{rand.New(rand.NewPCG(at, 0))}
+	made := g.schema(3, false)
+	if !g.one(5) {
+		made["type"] = "object"
+		delete(made, "additionalProperties")
+	}
+	text, err := json.Marshal(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ok = t.Run(fmt.Sprint("seed=", at), func(t *testing.T) {
+		b := compileBoth(t, text)
+		if b == nil {
+			return
+		}
+		structural = b.structural
+		var old map[string]any
+		for range 10 {
+			data, err := json.Marshal(g.fitting(made, 3))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var obj map[string]any
+			if utiljson.Unmarshal(data, &obj) != nil || obj == nil {
+				continue
+			}
+			b.validate(t, text, obj, old)
+			if b.structural {
+				obj = b.complete(t, text, obj)
+				b.validate(t, text, obj, old)
+			}
+			if old = clone(obj); len(old) > 0 && g.one(2) {
+				old["a"] = g.value("string", 1)
+			}
+		}
+	})
+	return structural, ok
 }

@@ -3,8 +3,6 @@ package structural
 import (
 	"slices"
 	"strconv"
-
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // metaFields are the fields that every resource has.
@@ -27,8 +25,8 @@ func (s *Schema) Complete(obj map[string]any, root bool) (unknown []string) {
 type completion struct {
 	path    []byte
 	unknown []string
-	// noDefaults leaves absent fields absent.
-	noDefaults bool
+	// noDefaults leaves absent fields absent, and keepNulls those that are null and may not be.
+	noDefaults, keepNulls bool
 }
 
 func (c *completion) key(name string) int {
@@ -66,24 +64,15 @@ func (c *completion) object(obj map[string]any, s *Schema, embedded, preserve bo
 		return
 	}
 	for name, v := range obj {
-		if embedded && metaFields[name] {
-			if p := s.Properties[name]; p != nil {
-				c.metadata(obj, name, p)
-			}
-			continue
-		}
 		part, known := s.field(name)
 		length := c.key(name)
 		switch {
-		case known && part != nil && v == nil && !part.Nullable:
-			if part.Default == nil {
-				delete(obj, name)
-				break
+		case v == nil && known && part != nil && !part.Nullable && !c.keepNulls:
+			c.replaceNull(obj, name, part)
+		case embedded && metaFields[name]:
+			if !c.noDefaults && known && part != nil {
+				part.fill(v, true)
 			}
-			if c.noDefaults {
-				break
-			}
-			obj[name] = c.defaultOf(part)
 		case known:
 			c.value(v, part, false)
 		case preserve:
@@ -95,44 +84,18 @@ func (c *completion) object(obj map[string]any, s *Schema, embedded, preserve bo
 		}
 		c.path = c.path[:length]
 	}
-	c.setDefaults(obj, s)
-}
-
-// metadata sets the defaults of a field that every resource has.
-func (c *completion) metadata(obj map[string]any, name string, s *Schema) {
-	v := obj[name]
-	if v == nil && !s.Nullable && s.Default != nil {
-		obj[name] = runtime.DeepCopyJSONValue(s.Default)
-	}
-	if fields, ok := obj[name].(map[string]any); ok {
-		c.setDefaults(fields, s)
+	if !c.noDefaults {
+		s.setDefaults(obj)
 	}
 }
 
-// setDefaults adds the fields that are absent and have defaults.
-func (c *completion) setDefaults(obj map[string]any, s *Schema) {
-	if c.noDefaults {
-		return
+// replaceNull sets a field that is null, and may not be, to its default, or removes it.
+func (c *completion) replaceNull(obj map[string]any, name string, s *Schema) {
+	if s.settled == nil {
+		delete(obj, name)
+	} else if !c.noDefaults {
+		obj[name] = s.newDefault()
 	}
-	for name, part := range s.Properties {
-		if part.Default == nil {
-			continue
-		}
-		if _, ok := obj[name]; ok {
-			continue
-		}
-		obj[name] = c.defaultOf(part)
-	}
-}
-
-// defaultOf returns a copy of the default of s, completed like any value. Fields of it that s does not have are
-// not the client's.
-func (c *completion) defaultOf(s *Schema) any {
-	v := runtime.DeepCopyJSONValue(s.Default)
-	reported := len(c.unknown)
-	c.value(v, s, false)
-	c.unknown = c.unknown[:reported]
-	return v
 }
 
 // removeAll removes all fields of an object of which nothing is known.
@@ -151,11 +114,10 @@ func (c *completion) list(items []any, s *Schema, preserve bool) {
 		part = s.Items
 	}
 	for i := range items {
-		if items[i] == nil && part != nil && !part.Nullable && part.Default != nil && !c.noDefaults {
-			items[i] = runtime.DeepCopyJSONValue(part.Default)
-		}
 		length := c.index(i)
-		if part != nil || !preserve {
+		if items[i] == nil && part != nil && !part.Nullable && !c.noDefaults {
+			items[i] = part.newDefault()
+		} else if part != nil || !preserve {
 			c.value(items[i], part, preserve)
 		}
 		c.path = c.path[:length]
@@ -166,4 +128,10 @@ func (c *completion) list(items []any, s *Schema, preserve bool) {
 func (s *Schema) Prune(obj map[string]any) {
 	c := completion{noDefaults: true}
 	c.object(obj, s, true, s.Preserve)
+}
+
+// RemoveUnknown removes from v, a value of schema s, the fields that s does not have.
+func (s *Schema) RemoveUnknown(v any) {
+	c := completion{noDefaults: true, keepNulls: true}
+	c.value(v, s, false)
 }

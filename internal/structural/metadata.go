@@ -137,7 +137,7 @@ func (s *Schema) CoerceMetadata(root map[string]any) ([]string, *field.Error) {
 			continue
 		}
 		part, _ := s.field(name)
-		more, err := part.coerce(field.NewPath(name), v)
+		more, err := coercion{}.value(field.NewPath(name), part, v)
 		if err != nil {
 			return nil, err
 		}
@@ -146,53 +146,67 @@ func (s *Schema) CoerceMetadata(root map[string]any) ([]string, *field.Error) {
 	return unknown, nil
 }
 
-func (s *Schema) coerce(path *field.Path, v any) (unknown []string, err *field.Error) {
+// coercion makes the metadata of embedded resources that of objects.
+type coercion struct {
+	// dropInvalid removes fields of the wrong type, which are errors otherwise.
+	dropInvalid bool
+}
+
+func (c coercion) value(path *field.Path, s *Schema, v any) (unknown []string, err *field.Error) {
 	if s == nil || !s.embeds {
 		return nil, nil
 	}
-	add := func(more []string, e *field.Error) bool {
-		unknown, err = append(unknown, more...), e
-		return e == nil
-	}
 	switch v := v.(type) {
 	case map[string]any:
-		if s.Embedded && !add(coerceEmbedded(path, v)) {
-			return unknown, err
-		}
-		for name, value := range v {
-			at := path.Child(name)
-			part, known := s.Properties[name]
-			if !known {
-				part, at = s.Additional, path.Key(name)
-			}
-			if !add(part.coerce(at, value)) {
-				return unknown, err
-			}
-		}
+		return c.object(path, s, v, s.Embedded)
 	case []any:
 		for i, item := range v {
-			if !add(s.Items.coerce(path.Index(i), item)) {
+			more, err := c.value(path.Index(i), s.Items, item)
+			if unknown = append(unknown, more...); err != nil {
 				return unknown, err
 			}
 		}
 	}
-	return unknown, err
+	return unknown, nil
 }
 
-func coerceEmbedded(path *field.Path, obj map[string]any) ([]string, *field.Error) {
-	for _, name := range []string{"apiVersion", "kind"} {
-		if v, ok := obj[name]; ok {
-			if _, text := v.(string); !text {
-				return nil, field.Invalid(path.Child(name), v, "must be a string")
-			}
+func (c coercion) object(path *field.Path, s *Schema, obj map[string]any, embedded bool) (unknown []string, err *field.Error) {
+	if embedded {
+		if unknown, err = c.resource(path, obj); err != nil {
+			return unknown, err
 		}
+	}
+	for name, value := range obj {
+		at := path.Child(name)
+		part, known := s.Properties[name]
+		if !known {
+			part, at = s.Additional, path.Key(name)
+		}
+		more, err := c.value(at, part, value)
+		if unknown = append(unknown, more...); err != nil {
+			return unknown, err
+		}
+	}
+	return unknown, nil
+}
+
+func (c coercion) resource(path *field.Path, obj map[string]any) ([]string, *field.Error) {
+	for _, name := range []string{"apiVersion", "kind"} {
+		v, ok := obj[name]
+		if _, text := v.(string); !ok || text {
+			continue
+		}
+		if !c.dropInvalid {
+			return nil, field.Invalid(path.Child(name), v, "must be a string")
+		}
+		delete(obj, name)
 	}
 	v, ok := obj["metadata"]
 	if !ok {
 		return nil, nil
 	}
 	at := path.Child("metadata")
-	m, unknown, err := ParseMetadata(v, at.String(), true)
+	m, unknown, err := ParseMetadata(v, at.String(), !c.dropInvalid)
 	if err == nil {
 		var fields map[string]any
 		if fields, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&m); err == nil {
@@ -202,7 +216,7 @@ func coerceEmbedded(path *field.Path, obj map[string]any) ([]string, *field.Erro
 			obj["metadata"] = fields
 		}
 	}
-	if err != nil {
+	if err != nil && !c.dropInvalid {
 		return nil, field.Invalid(at, v, err.Error())
 	}
 	return unknown, nil

@@ -128,20 +128,6 @@ func (p *Pair) Index(i int) *Pair {
 	return p.items[i]
 }
 
-// keyOf returns the values of the keys of an item of a list of type map.
-func (s *Schema) keyOf(item any) (string, bool) {
-	fields, ok := item.(map[string]any)
-	if !ok {
-		return "", false
-	}
-	key := ""
-	for _, name := range s.ListMapKeys {
-		v := fields[name]
-		key += fmt.Sprintf("%T %q ", v, fmt.Sprint(v))
-	}
-	return key, true
-}
-
 // OldItems returns a function that finds the item of old, a former list of type map, that has the
 // keys of an item; nil if there is none, and for any other list.
 func (s *Schema) OldItems(old []any) func(item any) any {
@@ -150,29 +136,31 @@ func (s *Schema) OldItems(old []any) func(item any) any {
 	}
 	byKey := make(map[string]any, len(old))
 	for _, item := range old {
-		if key, ok := s.wholeKey(item); ok {
+		if key, ok := s.keyOf(item); ok {
 			if _, twice := byKey[key]; !twice {
 				byKey[key] = item
 			}
 		}
 	}
 	return func(item any) any {
-		if key, ok := s.wholeKey(item); ok {
+		if key, ok := s.keyOf(item); ok {
 			return byKey[key]
 		}
 		return nil
 	}
 }
 
-// wholeKey returns the key of an item that has a value for each.
-func (s *Schema) wholeKey(item any) (string, bool) {
+// keyOf returns the values of the keys of an item of a list of type map that has all of them.
+func (s *Schema) keyOf(item any) (string, bool) {
 	fields, _ := item.(map[string]any)
+	key := ""
 	for _, name := range s.ListMapKeys {
-		switch fields[name].(type) {
+		switch v := fields[name].(type) {
 		case bool, float64, int64, string:
+			key += fmt.Sprintf("%T %q ", v, fmt.Sprint(v))
 		default:
 			return "", false
 		}
 	}
-	return s.keyOf(item)
+	return key, fields != nil && key != ""
 }

@@ -50,6 +50,8 @@ type Schema struct {
 	Source *apiextensions.JSONSchemaProps
 
 	checks checks
+	// settled is the part of Default that objects get.
+	settled any
 	// deep facts, of this schema and all below.
 	lists, embeds bool
 	openapi       func() (*spec.Schema, error)
@@ -62,7 +64,11 @@ func Compile(s *apiextensions.JSONSchemaProps) (*Schema, error) {
 	if s == nil {
 		return nil, nil
 	}
-	return compile(s)
+	out, err := compile(s)
+	if err == nil {
+		out.settle(out, nil)
+	}
+	return out, err
 }
 
 func compile(s *apiextensions.JSONSchemaProps) (*Schema, error) {
@@ -107,8 +113,10 @@ func (s *Schema) compileBelow(from *apiextensions.JSONSchemaProps) (err error) {
 		if len(from.Items.JSONSchemas) > 0 {
 			return errors.New("OpenAPIV3Schema 'items' must be a schema, but is an array")
 		}
-		if s.Items, err = Compile(from.Items.Schema); err != nil {
-			return err
+		if from.Items.Schema != nil {
+			if s.Items, err = compile(from.Items.Schema); err != nil {
+				return err
+			}
 		}
 	}
 	if len(from.Properties) > 0 {
@@ -121,7 +129,9 @@ func (s *Schema) compileBelow(from *apiextensions.JSONSchemaProps) (err error) {
 	}
 	if a := from.AdditionalProperties; a != nil {
 		s.HasAdditional = true
-		s.Additional, err = Compile(a.Schema)
+		if a.Schema != nil {
+			s.Additional, err = compile(a.Schema)
+		}
 	}
 	return err
 }

@@ -64,6 +64,9 @@ func TestComplete(t *testing.T) {
 		{`{"properties":{"a":{"additionalProperties":{"type":"object","properties":{"b":{}}}}}}`, `{"a":{"x":{"b":1,"c":1}}}`, `{"a":{"x":{"b":1}}}`, "[a.x.c]"},
 		{`{"properties":{"a":{"default":{"b":{}},"properties":{"b":{"properties":{"c":{"default":1}}}}}}}`, `{}`, `{"a":{"b":{"c":1}}}`, "[]"},
 		{`{"x-kubernetes-preserve-unknown-fields":true}`, `{"a":{"b":[{"c":1}]}}`, `{"a":{"b":[{"c":1}]}}`, "[]"},
+		{`{"properties":{"a":{"default":{"b":null},"properties":{"b":{"type":"string"}}}}}`, `{}`, `{"a":{"b":null}}`, "[]"},
+		{`{"properties":{"a":{"x-kubernetes-embedded-resource":true,"properties":{"metadata":{"properties":{"other":{"default":1},"labels":{"properties":{"l":{"default":"x"}}}}}}}}}`,
+			`{"a":{"metadata":{"labels":{}}}}`, `{"a":{"metadata":{"labels":{"l":"x"}}}}`, "[]"},
 		{`{"properties":{"a":{"type":"array","x-kubernetes-preserve-unknown-fields":true}}}`, `{"a":[{"b":1}]}`, `{"a":[{"b":1}]}`, "[]"},
 	} {
 		obj := decode(t, test.object)
