@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"strconv"
 	"time"
 
@@ -104,7 +105,7 @@ func newCaller(w registration.WebhookClientConfig, c *Config) *caller {
 			b.err = fmt.Errorf("unusable URL %q: it must be https", *w.URL)
 			return b
 		}
-		b.url = url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
+		b.url = url.URL{Scheme: u.Scheme, Host: u.Host, Path: cleanPath(u.Path), RawPath: u.RawPath}
 	default:
 		b.err = errors.New("webhook configuration must have either service or URL")
 	}
@@ -131,10 +132,14 @@ func servicePort(s *registration.ServiceReference) int32 {
 func serviceURL(s *registration.ServiceReference) url.URL {
 	u := url.URL{Scheme: "https", Host: net.JoinHostPort(s.Name+"."+s.Namespace+".svc", strconv.Itoa(int(servicePort(s))))}
 	if s.Path != nil {
-		u.Path = *s.Path
+		u.Path = cleanPath(*s.Path)
 	}
 	return u
 }
+
+// cleanPath returns the path of a webhook as kube-apiserver asks for it: without empty elements and a slash at its end.
+// Servers in Go redirect requests of other paths.
+func cleanPath(p string) string { return path.Join("/", p) }
 
 // address returns the host and port of u.
 func address(u *url.URL) string {

@@ -295,9 +295,9 @@ func (h *hookServer) calls() []*admissionapi.AdmissionRequest {
 	return append([]*admissionapi.AdmissionRequest(nil), h.asked...)
 }
 
-// at is how the webhook is reached by its URL.
+// at is how the webhook is reached by its URL, whose path is cleaned.
 func (h *hookServer) at() registration.WebhookClientConfig {
-	url := h.URL + "/review"
+	url := h.URL + "//review/"
 	return registration.WebhookClientConfig{URL: &url, CABundle: h.ca}
 }
 

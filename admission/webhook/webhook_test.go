@@ -241,7 +241,7 @@ func TestService(t *testing.T) {
 			return &own, nil
 		}
 	})
-	path, port := "/v1/check", int32(8443)
+	path, port := "/v1/check/", int32(8443) // asked for without the slash at its end
 	service := func(name string) registration.WebhookClientConfig {
 		return registration.WebhookClientConfig{CABundle: hook.ca, Service: &registration.ServiceReference{Namespace: "system", Name: name, Path: &path, Port: &port}}
 	}
