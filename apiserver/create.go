@@ -68,9 +68,6 @@ func (q *request) beginLife(obj runtime.Object) error {
 	if ns := m.GetNamespace(); ns != "" && ns != q.info.Namespace {
 		return badRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
-	if m.GetResourceVersion() != "" {
-		return badRequest("resourceVersion should not be set on objects to be created")
-	}
 	if q.kind.Closed != nil {
 		return q.kind.Closed
 	}
@@ -203,6 +200,10 @@ func (s *Server) insert(q *request, obj runtime.Object, dryRun bool) error {
 	}
 	if dryRun {
 		return s.absent(ctx, key)
+	}
+	// Only here, as in kube-apiserver: an object that is invalid, or a dry run, may have one.
+	if m.GetResourceVersion() != "" {
+		return badRequest("resourceVersion should not be set on objects to be created")
 	}
 	record, err := s.config.Store.Commit(ctx, storage.Change{Op: storage.Create, Key: key, Value: data, TTL: q.kind.TTL})
 	if err != nil {

@@ -53,6 +53,7 @@ func TestCreateRefuses(t *testing.T) {
 		{"other version", configPath, `{"apiVersion":"v2","kind":"ConfigMap"}`, "", 400, "the API version in the data (v2) does not match the expected API version (v1)"},
 		{"other namespace", configPath, configMap("x", "")[:len(configMap("x", ""))-2] + `,"namespace":"other"}}`, "", 400, "the namespace of the provided object does not match the namespace sent on the request"},
 		{"resourceVersion", configPath, `{"metadata":{"name":"x","resourceVersion":"1"}}`, "", 400, "resourceVersion should not be set on objects to be created"},
+		{"resourceVersion of an invalid object", configPath, `{"metadata":{"name":"A_b","resourceVersion":"1"}}`, "", 422, `ConfigMap "A_b" is invalid: metadata.name: Invalid value`},
 		{"no name", configPath, `{"metadata":{}}`, "", 422, `ConfigMap "" is invalid: metadata.name: Required value: name or generateName is required`},
 		{"bad name", configPath, configMap("A_b", ""), "", 422, `ConfigMap "A_b" is invalid: metadata.name: Invalid value`},
 		{"254 letters", configPath, configMap(strings.Repeat("a", 254), ""), "", 422, "must be no more than 253"},
