@@ -106,6 +106,9 @@ type Config struct {
 	// NoAnonymous refuses requests without credentials. They are otherwise those of
 	// system:anonymous, to whom RBAC grants health and version.
 	NoAnonymous bool
+	// Issuer is the name in which service account tokens are signed, an https URL, and the audience of
+	// those that name none; empty means DefaultIssuer.
+	Issuer string
 	// ExtendTokens, when not zero, is the lifetime of the tokens that admission mounts into
 	// every pod, for programs that read their token only once. MaxTokenExpiration limits the
 	// lifetime of all other tokens; zero means no limit.

@@ -39,7 +39,7 @@ func (p *Plane) makeServer() error {
 	if err := p.makeAggregator(); err != nil {
 		return err
 	}
-	resources = append(p.tokens.serve(resources), review.Resources(authenticator, p.Authorizers.Authorizer, Issuer)...)
+	resources = append(p.tokens.serve(resources), review.Resources(authenticator, p.Authorizers.Authorizer, p.Issuer())...)
 	config := apiserver.Config{
 		Store:         p.config.Store,
 		Resources:     append(resources, p.config.Resources...),
@@ -79,16 +79,16 @@ func (p *Plane) authenticator() (authn.Authenticator, error) {
 	if err != nil {
 		return nil, err
 	}
-	chain := authn.Chain{authn.MeantFor(Audiences(), proxies), authn.MeantFor(Audiences(), certificates), p.Accounts}
+	chain := authn.Chain{authn.MeantFor(p.Audiences(), proxies), authn.MeantFor(p.Audiences(), certificates), p.Accounts}
 	for _, more := range p.config.Authenticators {
-		chain = append(chain, authn.MeantFor(Audiences(), more))
+		chain = append(chain, authn.MeantFor(p.Audiences(), more))
 	}
 	if p.config.BootstrapTokens {
 		nodes, err := p.JoiningNodes()
 		if err != nil {
 			return nil, err
 		}
-		chain = append(chain, authn.MeantFor(Audiences(), nodes))
+		chain = append(chain, authn.MeantFor(p.Audiences(), nodes))
 	}
 	if !p.config.NoAnonymous {
 		chain = append(chain, anonymous.Authenticator{})

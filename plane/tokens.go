@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -16,12 +17,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Issuer is the name in which service account tokens are signed, and the audience of
-// those that name none.
-const Issuer = "https://kubernetes.default.svc"
+// DefaultIssuer is the name in which service account tokens are signed unless Config.Issuer is set.
+const DefaultIssuer = "https://kubernetes.default.svc"
+
+// Issuer returns the name in which service account tokens are signed.
+func (p *Plane) Issuer() string { return cmp.Or(p.config.Issuer, DefaultIssuer) }
 
 // Audiences returns the names of the API server in tokens.
-func Audiences() []string { return []string{Issuer} }
+func (p *Plane) Audiences() []string { return []string{p.Issuer()} }
 
 // tokens issues and verifies service account tokens for the API server.
 type tokens struct {
@@ -35,7 +38,7 @@ type tokens struct {
 // newTokens joins the signer and the verifier of service account tokens.
 func (p *Plane) newTokens(api *client.Client) (*tokens, error) {
 	key := p.Credentials.AccountKey
-	signer, err := serviceaccount.NewSigner(Issuer, key)
+	signer, err := serviceaccount.NewSigner(p.Issuer(), key)
 	if err != nil {
 		return nil, err
 	}
@@ -43,9 +46,9 @@ func (p *Plane) newTokens(api *client.Client) (*tokens, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tokens{signer: signer, handlers: serviceaccount.Handlers(Issuer, p.URL()+serviceaccount.JWKSPath, keys)}
+	t := &tokens{signer: signer, handlers: serviceaccount.Handlers(p.Issuer(), p.URL()+serviceaccount.JWKSPath, keys)}
 	t.authenticator, err = serviceaccount.New(serviceaccount.Config{
-		Issuers: []string{Issuer}, Audiences: Audiences(), Keys: keys,
+		Issuers: p.Audiences(), Audiences: p.Audiences(), Keys: keys,
 		Accounts: lookup(p.Caches.ServiceAccounts.Get, typed.ServiceAccounts(api).Get),
 		Pods:     lookup(p.Caches.Pods.Get, typed.Pods(api).Get),
 		Secrets:  lookup(p.Caches.Secrets.Get, typed.Secrets(api).Get),
@@ -56,7 +59,7 @@ func (p *Plane) newTokens(api *client.Client) (*tokens, error) {
 		return nil, err
 	}
 	t.request, err = tokenrequest.New(tokenrequest.Config{
-		Signer: signer, Audiences: Audiences(), MaxExpiration: p.config.MaxTokenExpiration, Extend: p.config.ExtendTokens,
+		Signer: signer, Audiences: p.Audiences(), MaxExpiration: p.config.MaxTokenExpiration, Extend: p.config.ExtendTokens,
 		Pods: typed.Pods(api).Get, Secrets: typed.Secrets(api).Get, Nodes: typed.Nodes(api).Get,
 	})
 	return t, err

@@ -13,6 +13,7 @@
 package credentials
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -44,8 +45,8 @@ type Credentials struct {
 	// FrontProxy signs FrontClient, by which servers behind the API server know it.
 	FrontProxy  *pki.Authority
 	FrontClient *pki.Pair
-	// AccountKey signs service account tokens.
-	AccountKey *ecdsa.PrivateKey
+	// AccountKey signs service account tokens: an *ecdsa.PrivateKey or an *rsa.PrivateKey.
+	AccountKey crypto.Signer
 }
 
 // Names returns the names of every API server, in addition to its address.

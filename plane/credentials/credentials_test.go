@@ -2,6 +2,7 @@ package credentials_test
 
 import (
 	"bytes"
+	"crypto/ecdsa"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -148,7 +149,7 @@ func TestOpen(t *testing.T) {
 			t.Error("an authority changed")
 		}
 	}
-	if !first.AccountKey.Equal(second.AccountKey) {
+	if !first.AccountKey.(*ecdsa.PrivateKey).Equal(second.AccountKey) {
 		t.Error("the key of accounts changed")
 	}
 	if first.Authority.Certificate.Equal(first.FrontProxy.Certificate) {

@@ -71,7 +71,7 @@ func (b *chainBuilder) build() (authn.Authenticator, error) {
 
 // add adds an authenticator whose credentials do not name an audience: they are for this server.
 func (b *chainBuilder) add(a authn.Authenticator) {
-	b.chain = append(b.chain, authn.MeantFor(plane.Audiences(), a))
+	b.chain = append(b.chain, authn.MeantFor(b.plane.Audiences(), a))
 }
 
 // addProxies adds the control plane's own front proxies and those of the flags.
@@ -171,7 +171,7 @@ func (b *chainBuilder) addConfigFile() error {
 	file := b.options.authentication.configFile
 	tokens, err := structured.New(structured.Config{
 		Read:       func() ([]byte, error) { return os.ReadFile(file) },
-		Disallowed: []string{plane.Issuer},
+		Disallowed: b.plane.Audiences(),
 		Log:        b.log.WithName("oidc"),
 	})
 	if err != nil {
@@ -208,7 +208,7 @@ func (b *chainBuilder) addWebhook() error {
 	if err != nil {
 		return err
 	}
-	reviewer, err := webhook.New(webhook.Config{URL: service.Server, TLS: service.TLS, BearerToken: service.BearerToken, Audiences: plane.Audiences()})
+	reviewer, err := webhook.New(webhook.Config{URL: service.Server, TLS: service.TLS, BearerToken: service.BearerToken, Audiences: b.plane.Audiences()})
 	if err != nil {
 		return fmt.Errorf("%s: %w", flag, err)
 	}
