@@ -35,6 +35,9 @@ func (c *controllerFlags) add(flags *pflag.FlagSet) {
 }
 
 func (c *controllerFlags) check() error {
+	if c == nil {
+		return nil
+	}
 	if err := controllerset.Check(c.choose); err != nil {
 		return fmt.Errorf("--controllers: %w", err)
 	}
@@ -45,6 +48,9 @@ func (c *controllerFlags) check() error {
 }
 
 func (c *controllerFlags) apply(config *plane.Config, _ *stack.Stack) error {
+	if c == nil {
+		return nil
+	}
 	options := &config.Controllers
 	options.Choose, options.Tuning = c.choose, c.tuning.settings()
 	if c.elect {

@@ -42,13 +42,22 @@ type Options struct {
 	audit          auditing
 	fairness       fairness
 	services       services
-	controllers    controllerFlags
+	controllers    *controllerFlags // nil without
 	// given reports whether the command line has a flag whose name begins with prefix.
 	given func(prefix string) bool
 }
 
 // Add adds the flags to a set.
 func Add(flags *pflag.FlagSet) *Options {
+	o := AddServer(flags)
+	o.controllers = &controllerFlags{}
+	o.controllers.add(flags)
+	return o
+}
+
+// AddServer adds the flags of kube-apiserver alone to a set. The controllers then run with their defaults, or not at
+// all if the program says so in its [plane.Config].
+func AddServer(flags *pflag.FlagSet) *Options {
 	o := &Options{given: func(prefix string) (any bool) {
 		flags.Visit(func(f *pflag.Flag) { any = any || strings.HasPrefix(f.Name, prefix) })
 		return any
@@ -59,7 +68,6 @@ func Add(flags *pflag.FlagSet) *Options {
 	o.audit.add(flags)
 	o.fairness.add(flags)
 	o.services.add(flags)
-	o.controllers.add(flags)
 	return o
 }
 
