@@ -27,8 +27,9 @@ import (
 )
 
 var (
-	many = flag.Int("definitions", 50, "definitions to serve, and to create and delete")
-	seed = flag.Uint64("seed", 1, "seed of the order in which definitions come and go")
+	many   = flag.Int("definitions", 50, "definitions to serve")
+	coming = flag.Int("coming", 15, "definitions to create and delete, twice")
+	seed   = flag.Uint64("seed", 1, "seed of the order in which definitions come and go")
 )
 
 // thing is the definition of the nth kind.
@@ -241,11 +242,11 @@ func TestDefinitionsComeAndGo(t *testing.T) {
 		}
 		gone()
 	}
-	round(0, *many) // which fills the histories of the caches
+	round(0, *coming) // which fills the histories of the caches
 	goroutines, heap := usage()
 	began := time.Now()
-	round(*many, *many)
-	t.Logf("%d definitions have come and gone in %v", *many, time.Since(began))
+	round(*coming, *coming)
+	t.Logf("%d definitions have come and gone in %v", *coming, time.Since(began))
 	planetest.Eventually(t, func() error {
 		if now, _ := usage(); now > goroutines+5 {
 			return fmt.Errorf("%d goroutines, %d at first", now, goroutines)
