@@ -139,6 +139,12 @@ var exampleWalls = []wall{
 		{"golang.org/x/sync/errgroup", "its parts end together"},
 		{"k8s.io/apimachinery", machinery},
 	}},
+	{packages: "examples/envtest", closed: true, may: []allowance{
+		{"plane", "it is a control plane with the flags of kube-apiserver"},
+		{"apiserver", "its certificate is one that the flags name"},
+		{"github.com/spf13/pflag", "the command line"},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "examples/extender", closed: true, may: []allowance{
 		{"schedule", "its answers are a scheduler's"},
 		{"k8s.io/api/core", kubeTypes},

@@ -48,6 +48,8 @@
 // The manager, its client and the reconcilers stay as they are. The same controller and its test
 // are in examples/configmaps with this library, and in compat/configmaps with client-go and with
 // controller-runtime. [CustomResources] installs CustomResourceDefinitions, as CRDInstallOptions do.
+//
+// A suite that shall stay as it is can use the program examples/envtest in place of both binaries.
 package planetest
 
 import (
