@@ -183,7 +183,7 @@ func watchAll(t *testing.T, p *planetest.Plane, found map[schema.GroupResource]b
 // TestDefinitionsComeAndGo: definitions are created and deleted in a random order, each with objects, a watch and
 // a writer. Goroutines and memory are back when all have gone.
 func TestDefinitionsComeAndGo(t *testing.T) {
-	// The history of the store is short, so that only what is kept in vain counts.
+	// The history of the store is short, so that a leak is not hidden by it.
 	p := planetest.Start(t, planetest.CustomResources(), planetest.With(func(c *plane.Config) { c.Store = memstore.NewHistory(100) }))
 	api := p.Client()
 	definitions := client.For(api, customresources.Definitions)
