@@ -22,12 +22,12 @@ type Configuration struct {
 
 // Exemptions list the requests that are not evaluated.
 type Exemptions struct {
-	// Usernames are those of users who send the request. Exempting that of a controller exempts all users who may
+	// Usernames lists the users whose requests are exempt. Exempting that of a controller exempts all users who may
 	// create its workloads.
 	Usernames []string `json:"usernames"`
-	// Namespaces are those of the pods.
+	// Namespaces lists the namespaces whose pods are exempt.
 	Namespaces []string `json:"namespaces"`
-	// RuntimeClasses are those in spec.runtimeClassName.
+	// RuntimeClasses lists the values of spec.runtimeClassName of exempt pods.
 	RuntimeClasses []string `json:"runtimeClasses"`
 }
 

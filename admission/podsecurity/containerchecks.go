@@ -38,7 +38,7 @@ func privilegeEscalation(_ *metav1.ObjectMeta, spec *corev1.PodSpec) *Violation 
 	return &Violation{"allowPrivilegeEscalation != false", named("container", by) + " must set securityContext.allowPrivilegeEscalation=false"}
 }
 
-// defaultCapabilities are those that runtimes give to containers by default.
+// defaultCapabilities lists the capabilities that runtimes give to containers by default.
 var defaultCapabilities = []corev1.Capability{
 	"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETGID",
 	"SETPCAP", "SETUID", "SYS_CHROOT",

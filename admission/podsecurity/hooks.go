@@ -2,7 +2,7 @@ package podsecurity
 
 import "github.com/planekit/planekit/admission"
 
-// Mode is what follows from a violation.
+// Mode says what follows from a violation.
 type Mode string
 
 // The modes.

@@ -19,7 +19,7 @@
 //
 // Invalid labels of a namespace are refused with 422 when they are set. A change of the standard to enforce evaluates the
 // pods that are there, and warns about those that violate it: at most 3,000 pods in at most one second, first
-// those that stand for others of the same controller.
+// those that a controller has several of, of which one stands for all.
 //
 // # Failure
 //
@@ -308,7 +308,7 @@ func (p *Plugin) evaluate(r *admission.Request, policy Policy, problems field.Er
 	return nil
 }
 
-// evaluated is what a standard finds in the pod of a request.
+// evaluated holds what a standard finds in the pod of a request.
 type evaluated struct {
 	standard Standard
 	found    Violations

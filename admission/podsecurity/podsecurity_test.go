@@ -21,12 +21,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// cluster is what a plugin reads.
+// cluster has what a plugin reads.
 type cluster struct {
 	namespaces *localcache.Map[*corev1.Namespace]
 	stored     map[string]*corev1.Namespace // only in the store
 	pods       podsOf
-	counted    []string // what metrics were told
+	counted    []string // what metrics received
 }
 
 // podsOf holds pods by namespace.
@@ -105,7 +105,7 @@ func update(now, was metav1.Object, resource string) *admission.Request {
 	return r
 }
 
-// outcome is what a request gets from a plugin, as lines: the error, warnings, annotations.
+// outcome returns the answer of a plugin to a request, as lines: the error, warnings, annotations.
 func outcome(t testing.TB, p *podsecurity.Plugin, r *admission.Request) string {
 	t.Helper()
 	var lines []string

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Violation is what a check finds wrong with a pod, in Kubernetes' words.
+// Violation says what a check finds wrong with a pod, in Kubernetes' words.
 type Violation struct {
 	// Reason is short and alike for all pods, such as `host namespaces`.
 	Reason string
@@ -17,7 +17,7 @@ type Violation struct {
 	Detail string
 }
 
-// Violations are what all checks of a standard find, in the order of the checks. None means that the pod is allowed.
+// Violations holds what all checks of a standard find, in the order of the checks. None means that the pod is allowed.
 type Violations []Violation
 
 // Reasons returns the reasons alone.

@@ -125,7 +125,7 @@ func mutationRefusal(r *admission.Request, all []problem) error {
 	return err
 }
 
-// changes is what all policies make of one request.
+// changes collects the changes of all policies to one request.
 type changes struct {
 	plugin *Mutator
 	request
@@ -226,7 +226,7 @@ func (c *changes) mutate(ctx context.Context, p *policy, b *binding, param map[s
 	return nil
 }
 
-// rounds is what policies did to one request so far.
+// rounds records what policies did to one request so far.
 type rounds struct {
 	begun int
 	// invoked are the invocations of policies that may be repeated, and changed whether there was any change.

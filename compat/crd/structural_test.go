@@ -318,7 +318,7 @@ func encode(v any) string {
 	return fmt.Sprint(string(data), strings.Repeat("!", map[bool]int{true: 1}[err != nil]))
 }
 
-// foundSeeds are those of schemas that were once treated otherwise than by upstream: a default in the metadata of
+// foundSeeds makes schemas that were once treated in another way than by upstream: a default in the metadata of
 // an embedded resource, and a list of type map of items without its keys.
 var foundSeeds = []uint64{1296204837545962636, 11654175178847388746}
 

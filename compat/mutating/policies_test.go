@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// expressions are those of mutations: JSON patches begin with a bracket.
+// expressions lists the expressions of mutations: JSON patches begin with a bracket.
 var expressions = []string{
 	`Object{}`,
 	`Object{metadata: Object.metadata{labels: {"x": "1"}}}`,

@@ -95,7 +95,7 @@ func (d *documents) Type(_ context.Context, kind schema.GroupVersionKind) (typed
 	return t, nil
 }
 
-// outcome is what a request gets.
+// outcome holds the answer to a request.
 type outcome struct {
 	object string
 	status metav1.Status

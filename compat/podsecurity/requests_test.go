@@ -103,7 +103,7 @@ func newSides(t *testing.T, text string) *sides {
 	return s
 }
 
-// outcome is what a request gets.
+// outcome holds the answer to a request.
 type outcome struct {
 	status      metav1.Status
 	warnings    []string

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// etcdFlags are the flags of etcd that change nothing, for there is nothing to store.
+// etcdFlags are the flags of etcd that change nothing, because there is nothing to store.
 var etcdFlags = []string{
 	"advertise-client-urls", "auto-compaction-mode", "auto-compaction-retention", "data-dir", "election-timeout", "heartbeat-interval",
 	"initial-advertise-peer-urls", "initial-cluster", "initial-cluster-state", "initial-cluster-token", "listen-metrics-urls",

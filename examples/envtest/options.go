@@ -47,7 +47,7 @@ var ignored = map[string]string{
 	"watch-cache":             "watches are served from a cache",
 }
 
-// expected are the ignored flags that envtest itself passes: nobody is warned about them.
+// expected are the ignored flags that envtest itself passes. They cause no warning.
 var expected = []string{"etcd-servers"}
 
 func newOptions(flags *pflag.FlagSet) *options {

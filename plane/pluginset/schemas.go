@@ -26,7 +26,7 @@ type schemas struct {
 	known map[schema.GroupVersion]document
 }
 
-// document is what one URL says.
+// document holds what one URL says.
 type document struct {
 	url   string
 	kinds map[schema.GroupVersionKind]typed.ParseableType

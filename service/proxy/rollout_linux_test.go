@@ -21,7 +21,7 @@ import (
 const rollouts = "PLANEKIT_TEST_ROLLOUTS"
 
 const (
-	// rolloutReplicas is how many pods serve, and requestPeriod the time between two requests.
+	// rolloutReplicas is the number of pods that serve, and requestPeriod the time between two requests.
 	rolloutReplicas = 3
 	requestPeriod   = time.Millisecond
 	// settle is how long a pod serves after no new connection comes to it, as a preStop hook has it.

@@ -298,7 +298,7 @@ func (w *writer) externalRules(p Port, c Choice, outside string, usable bool) []
 	return rules
 }
 
-// parts is how many maps of each family hold the endpoints of all services. For each new rule the kernel
+// parts is the number of maps of each family that hold the endpoints of all services. For each new rule the kernel
 // walks the map that it uses, and for each message it goes through the names of all maps: one map would
 // make the first slow, and one for each service the second.
 const parts = 64

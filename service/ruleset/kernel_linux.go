@@ -283,7 +283,7 @@ func (s Set) encode(table *nftables.Table, name string) *nftables.Set {
 	return set
 }
 
-// elementSteps removes and adds elements, endpoints apart from others. What replaces the value of an
+// elementSteps removes and adds elements, endpoints apart from verdicts. What replaces the value of an
 // element is one step.
 func elementSteps(c *Change) (endpoints, others []step) {
 	first, last := map[string][]Place{}, map[string][]Place{}

@@ -42,7 +42,7 @@ type quotaObject struct {
 // customKind is the number of all resources of Custom.
 const customKind = -1
 
-// countPrefix is what the names of counts of objects begin with.
+// countPrefix begins the names of counts of objects.
 const countPrefix corev1.ResourceName = "count/"
 
 // quotaAccount is about one quota.
