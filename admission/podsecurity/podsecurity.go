@@ -18,8 +18,8 @@
 // by pods/ephemeralcontainers too.
 //
 // Invalid labels of a namespace are refused with 422 when they are set. A change of the standard to enforce evaluates the
-// pods that are there, and warns about those that violate it: at most 3,000 pods in at most one second, first
-// those that a controller has several of, of which one stands for all.
+// pods that are there, and warns about those that violate it: at most 3,000 pods in at most one second, and
+// first one pod of each controller.
 //
 // # Failure
 //
