@@ -125,6 +125,9 @@ type Config struct {
 	// Controllers chooses controllers, and has room for the program's own.
 	Controllers   controllerset.Options
 	NoControllers bool
+	// BareNamespaces leaves out of the namespaces that a cluster begins with what controllers make in each
+	// namespace: the default ServiceAccount and the ConfigMap with the authority.
+	BareNamespaces bool
 
 	// SchedulerFile has the profiles of the scheduler; nil means default-scheduler with the defaults of
 	// Kubernetes. Its extenders are asked.

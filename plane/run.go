@@ -193,11 +193,14 @@ func (p *Plane) start(ctx context.Context) error {
 // seed creates the objects that every cluster begins with.
 func (p *Plane) seed(ctx context.Context) error {
 	ca := p.Credentials.Authority.CertificatePEM
-	err := bootstrap.Seed(ctx, bootstrap.Config{
-		Client: p.client, Resources: p.resources, PriorityClasses: kube.PriorityClasses(), RootCA: ca,
+	config := bootstrap.Config{
+		Client: p.client, Resources: p.resources, PriorityClasses: kube.PriorityClasses(), RootCA: ca, NoAccounts: p.config.BareNamespaces,
 		Authentication: aggregate.AuthenticationConfigMap(ca, p.Credentials.FrontProxy.CertificatePEM, credentials.FrontProxy),
-	})
-	if err != nil {
+	}
+	if p.config.BareNamespaces {
+		config.RootCA = nil
+	}
+	if err := bootstrap.Seed(ctx, config); err != nil {
 		return err
 	}
 	return bootstrap.Grant(ctx, p.client, p.policy())

@@ -142,7 +142,7 @@ spec:
 `
 
 // TestServer starts the server with the flags that envtest passes, and others of its users. The first answer is
-// that of a whole server.
+// that of a whole server, without what controllers make.
 func TestServer(t *testing.T) {
 	e := newEnvironment(t)
 	run(t, "kube-apiserver", e.arguments("--feature-gates=A=true", "--runtime-config=api/all=true", "--advertise-address=127.0.0.1", "--v=4")...)
@@ -158,6 +158,10 @@ func TestServer(t *testing.T) {
 	}
 	if err := customresources.Install(t.Context(), api, definitions...); err != nil {
 		t.Error(err)
+	}
+	accounts, _, err := typed.ServiceAccounts(api).List(t.Context(), "default", metav1.ListOptions{})
+	if err != nil || len(accounts) > 0 {
+		t.Errorf("%d accounts: %v", len(accounts), err)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 	if _, err := typed.Pods(api).Create(t.Context(), pod); err != nil {

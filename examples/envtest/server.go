@@ -36,7 +36,7 @@ func runServer(ctx context.Context, arguments []string, stdout, stderr io.Writer
 	// What the flags need runs longer than the control plane.
 	s := stack.New()
 	return s.Main(ctx, func(ctx context.Context) error {
-		config := plane.Config{NoControllers: true, NoScheduler: true, Issuer: o.issuer, Log: log}
+		config := plane.Config{NoControllers: true, NoScheduler: true, BareNamespaces: true, Issuer: o.issuer, Log: log}
 		p, listener, err := o.plane(&config, s)
 		if err != nil {
 			return err

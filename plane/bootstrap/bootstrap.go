@@ -41,6 +41,8 @@ type Config struct {
 	// RootCA is the PEM certificate of the server's authority, which every namespace
 	// has in a ConfigMap. Empty is no ConfigMap.
 	RootCA []byte
+	// NoAccounts leaves the default ServiceAccount of each namespace to a controller.
+	NoAccounts bool
 	// Authentication is the config map from which extension API servers learn which authorities to
 	// trust. [aggregate.AuthenticationConfigMap] makes it; nil means none.
 	Authentication *corev1.ConfigMap
@@ -65,9 +67,11 @@ func (c *Config) seedNamespace(ctx context.Context, namespace *corev1.Namespace)
 	if err := create(ctx, typed.Namespaces(c.Client), namespace); err != nil {
 		return err
 	}
-	defaultAccount := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "default"}}
-	if err := create(ctx, typed.ServiceAccounts(c.Client), defaultAccount); err != nil {
-		return err
+	if !c.NoAccounts {
+		defaultAccount := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "default"}}
+		if err := create(ctx, typed.ServiceAccounts(c.Client), defaultAccount); err != nil {
+			return err
+		}
 	}
 	if c.RootCA != nil {
 		if err := create(ctx, typed.ConfigMaps(c.Client), account.RootCAConfigMap(namespace.Name, c.RootCA)); err != nil {
