@@ -122,6 +122,7 @@ func TestTooManyInFlight(t *testing.T) {
 		other := &api{t, &http.Client{Transport: s.Transport(&user.Info{Name: "other"})}, a.base}
 		master := &api{t, &http.Client{Transport: s.Transport(&user.Info{Name: "root", Groups: []string{user.Masters}})}, a.base}
 		a.watch(configPath + "?watch=true")
+		synctest.Wait() // until it no longer has the seat
 		var group sync.WaitGroup
 		began := time.Now()
 		for i := range 3 {
