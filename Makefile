@@ -65,6 +65,17 @@ kubelets: compat-tools
 	@scripts/install-node-tools $(TEST_TOOLS)
 	@CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -tags=$(TAGS),kubelets" go test -C compat -count=1 -timeout 30m -v -run TestKubelets .
 
+# The CustomResourceDefinitions of well-known projects, which are downloaded, and random objects of them, beside Kubernetes'
+# packages; ARGS="-objects 100" passes flags on.
+.PHONY: definitions
+definitions:
+	@CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -tags=$(TAGS),definitions" go test -C compat -count=1 -timeout 60m -v -run TestReal ./crd -large $(ARGS)
+
+# The integration suites of controller-runtime, which use envtest, on examples/envtest.
+.PHONY: envtest-suites
+envtest-suites:
+	@scripts/envtest-suites $(ARGS)
+
 # The figures of BENCHMARKS.md.
 bench: build
 	@go test -run '^$$' -bench . -benchmem ./...

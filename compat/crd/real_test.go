@@ -1,3 +1,5 @@
+//go:build definitions
+
 package crd
 
 import (
