@@ -211,7 +211,7 @@ func (c *schemaChecker) check(s *props, path *field.Path, root bool) field.Error
 func (c *schemaChecker) keywords(s *props, path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	if s.Type != "" && !slices.Contains(schemaTypes, s.Type) {
-		all = append(all, field.NotSupported(path.Child("type"), s.Type, []string{"string", "number", "integer", "boolean", "array", "object"}))
+		all = append(all, field.NotSupported(path.Child("type"), s.Type, []string{"array", "boolean", "integer", "number", "object", "string"}))
 	}
 	if s.Default != nil && len(s.Default.Raw) > 0 && !c.defaults {
 		all = append(all, field.Forbidden(path.Child("default"), strings.TrimSpace("must not be set "+c.reason)))

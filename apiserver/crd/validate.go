@@ -92,6 +92,9 @@ func (c checker) validateVersions(ctx context.Context, s *apiextensions.CustomRe
 		}
 		if errs := validation.IsDNS1035Label(v.Name); len(errs) > 0 {
 			all = append(all, field.Invalid(at.Child("name"), v.Name, joined(errs)))
+			if i == 0 && v.Name != "" { // the deprecated field has the name of the first one
+				all = append(all, field.Invalid(path.Child("version"), v.Name, joined(errs)))
+			}
 		}
 		all = append(all, validateDeprecation(v, at)...)
 		if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
@@ -115,7 +118,7 @@ func (c checker) validateVersions(ctx context.Context, s *apiextensions.CustomRe
 			}
 		}
 		if i == 0 || !same.selectable {
-			all = append(all, validateSelectable(v, formerVersion(old, v.Name), place(same.selectable, "selectableFields", "selectableFields"))...)
+			all = append(all, validateSelectable(v, formerVersion(old, v.Name), same.selectable, place(same.selectable, "selectableFields", "selectableFields"))...)
 		}
 	}
 	if twice {
@@ -253,12 +256,17 @@ func validateSubresources(s *apiextensions.CustomResourceSubresources, path *fie
 	return all
 }
 
-func validateSelectable(v, old *apiextensions.CustomResourceDefinitionVersion, path *field.Path) field.ErrorList {
+// validateSelectable checks the selectable fields of v, which may be the same in all versions.
+func validateSelectable(v, old *apiextensions.CustomResourceDefinitionVersion, inAll bool, path *field.Path) field.ErrorList {
 	if len(v.SelectableFields) == 0 {
 		return nil
 	}
 	if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
-		return field.ErrorList{field.Invalid(path, "", "may only be set when `version.schema.openAPIV3Schema` is not included")}
+		detail := "may only be set when `version.schema.openAPIV3Schema` is not included"
+		if inAll {
+			detail = "may only be set when validations.schema is included"
+		}
+		return field.ErrorList{field.Invalid(path, "", detail)}
 	}
 	var all field.ErrorList
 	seen := map[string]bool{}
@@ -348,17 +356,19 @@ func validateStatus(d, old *definition) field.ErrorList {
 	if len(d.Status.StoredVersions) == 0 {
 		all = append(all, field.Invalid(stored, d.Status.StoredVersions, "must have at least one stored version"))
 	}
-	known := map[string]bool{}
+	missing := map[string]int{}
+	for i, name := range d.Status.StoredVersions {
+		missing[name] = i
+	}
 	for _, v := range d.Spec.Versions {
-		known[v.Name] = true
-		if v.Storage && len(d.Status.StoredVersions) > 0 && !slices.Contains(d.Status.StoredVersions, v.Name) {
+		_, ok := missing[v.Name]
+		if v.Storage && len(d.Status.StoredVersions) > 0 && !ok {
 			all = append(all, field.Invalid(stored, d.Status.StoredVersions, "must have the storage version "+v.Name))
 		}
+		delete(missing, v.Name)
 	}
-	for i, name := range d.Status.StoredVersions {
-		if !known[name] {
-			all = append(all, field.Invalid(stored.Index(i), name, fmt.Sprintf("missing from spec.versions; %[1]s was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in %[1]s and removes %[1]s from status.storedVersions", name)))
-		}
+	for name, i := range missing {
+		all = append(all, field.Invalid(stored.Index(i), name, fmt.Sprintf("missing from spec.versions; %[1]s was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in %[1]s and removes %[1]s from status.storedVersions", name)))
 	}
 	return append(all, validateApproval(d, old)...)
 }
