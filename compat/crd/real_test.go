@@ -5,11 +5,16 @@ package crd
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
+	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
+	"net/url"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +31,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -33,8 +39,9 @@ import (
 )
 
 var (
-	objects = flag.Int("objects", 2, "random objects of each version of the definitions of well-known projects")
-	large   = flag.Bool("large", false, "also download the modules of well-known projects that are large")
+	objects     = flag.Int("objects", 2, "random objects of each version of the definitions of well-known projects")
+	corruptions = flag.Int("corruptions", 1, "how often to change a value of each of these definitions")
+	large       = flag.Bool("large", false, "also download the modules of well-known projects that are large")
 )
 
 // projects are modules with definitions, and where in them these are. Continuous integration downloads the small
@@ -79,7 +86,7 @@ func realDefinitions(t *testing.T) []*apiextensions.CustomResourceDefinition {
 }
 
 // TestRealDefinitions creates the definitions of well-known projects. Those that upstream accepts are accepted, and
-// established.
+// established. Those with a changed value are refused for the same reasons.
 func TestRealDefinitions(t *testing.T) {
 	config := plane.Config{NoControllers: true, NoScheduler: true}
 	customresources.Enable(&config)
@@ -99,6 +106,15 @@ func TestRealDefinitions(t *testing.T) {
 	<-p.Ready()
 	definitions := client.For(p.Client(), customresources.Definitions)
 	all := realDefinitions(t)
+	first := *seed
+	if first == 0 {
+		first = rand.Uint64()
+	}
+	for i, d := range all {
+		for j := range *corruptions {
+			compareCorrupted(t, p.Client(), generator{rand.New(rand.NewPCG(first+uint64(i), uint64(j)))}, d)
+		}
+	}
 	for _, d := range all {
 		want := theirsOf(t, d)
 		d.ResourceVersion = ""
@@ -118,6 +134,103 @@ func TestRealDefinitions(t *testing.T) {
 	t.Logf("%d definitions", len(all))
 }
 
+// wholeValue is a whole schema, or all versions, in an error.
+var wholeValue = regexp.MustCompile(`(?s)(spec\.versions: Invalid value: )\[.*(\]: must )|(Invalid value: )["\[{].{300,}(: )`)
+
+// compareCorrupted compares what is wrong with a definition in which one value has been changed.
+func compareCorrupted(t *testing.T, api *client.Client, g generator, d *apiextensions.CustomResourceDefinition) {
+	t.Helper()
+	data, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tree map[string]any
+	if err := json.Unmarshal(data, &tree); err != nil {
+		t.Fatal(err)
+	}
+	delete(tree, "status")
+	at := "spec" + g.corrupt(tree["spec"])
+	if data, err = json.Marshal(tree); err != nil {
+		t.Fatal(err)
+	}
+	changed := &apiextensions.CustomResourceDefinition{}
+	if json.Unmarshal(data, changed) != nil {
+		return // a value of the wrong type
+	}
+	want, ok := theirsOrPanic(t, changed)
+	if !ok {
+		return
+	}
+	_, err = api.Do(t.Context(), client.Request{
+		Method: http.MethodPost, Path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", Query: url.Values{"dryRun": {"All"}}, Body: data,
+	})
+	var got []string
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && status.Status().Details != nil {
+		for _, c := range status.Status().Details.Causes {
+			got = append(got, c.Field+": "+c.Message)
+		}
+	}
+	if err != nil && status == nil {
+		return // the answer is longer than a client reads
+	}
+	if err != nil && len(got) == 0 {
+		got = append(got, err.Error())
+	}
+	for _, all := range [][]string{got, want} {
+		for i := range all { // upstream shows its internal type
+			all[i] = wholeValue.ReplaceAllString(all[i], "$1$2$3$4")
+		}
+		slices.Sort(all)
+	}
+	if got = slices.Compact(got); !slices.Equal(got, want) {
+		t.Errorf("%s with another value at %s:\nours   %q\ntheirs %q", d.Name, at, got, want)
+	}
+}
+
+// corrupt changes one value below v, a map, and returns its path.
+func (g generator) corrupt(v any) string {
+	switch v := v.(type) {
+	case map[string]any:
+		names := slices.Sorted(maps.Keys(v))
+		if len(names) == 0 {
+			v["type"] = "nonsense"
+			return ".type"
+		}
+		name := pick(g, names...)
+		if below := g.corruptBelow(v[name]); below != "" {
+			return "." + name + below
+		}
+		switch old := v[name]; {
+		case g.one(3):
+			delete(v, name)
+		case g.one(2):
+			v[pick(g, "default", "nullable", "enum", "minimum", "type", "x-kubernetes-list-type", "uniqueItems", "items", name)] = old
+		default:
+			v[name] = pick[any](g, "", "Nonsense", "a\nb", "string", "self.a == 1", 1, -1, true, false, nil, map[string]any{}, []any{})
+		}
+		return "." + name
+	case []any:
+		if len(v) > 0 {
+			i := g.IntN(len(v))
+			if below := g.corruptBelow(v[i]); below != "" {
+				return fmt.Sprintf("[%d]%s", i, below)
+			}
+			v[i] = pick[any](g, "", "Nonsense", v[0], map[string]any{})
+			return fmt.Sprintf("[%d]", i)
+		}
+	}
+	return ""
+}
+
+// corruptBelow mostly goes on into maps and lists.
+func (g generator) corruptBelow(v any) string {
+	if g.one(8) {
+		return ""
+	}
+	return g.corrupt(v)
+}
+
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
@@ -125,6 +238,17 @@ func await(t *testing.T, what string, done func() bool) {
 			t.Fatalf("%s was not established", what)
 		}
 	}
+}
+
+// theirsOrPanic is theirsOf, and reports whether upstream did not panic, as it does for selectable fields without a
+// schema.
+func theirsOrPanic(t *testing.T, d *apiextensions.CustomResourceDefinition) (all []string, ok bool) {
+	defer func() {
+		if recover() != nil {
+			all, ok = nil, false
+		}
+	}()
+	return theirsOf(t, d), true
 }
 
 // theirsOf returns what upstream finds wrong with a new definition.
@@ -143,6 +267,7 @@ func theirsOf(t *testing.T, d *apiextensions.CustomResourceDefinition) []string 
 	for _, v := range v1.Spec.Versions {
 		if v.Storage {
 			v1.Status.StoredVersions = append(v1.Status.StoredVersions, v.Name)
+			break
 		}
 	}
 	var internal upstream.CustomResourceDefinition
