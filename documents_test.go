@@ -283,7 +283,7 @@ func codeOf(text string) (out []string) {
 // TestCommands checks that the commands of documents can be run.
 func TestCommands(t *testing.T) {
 	makefile := read(t, "Makefile")
-	target := regexp.MustCompile(`\bmake ([a-z]\w*)`)
+	target := regexp.MustCompile(`\bmake ([a-z][\w-]*)`)
 	script := regexp.MustCompile(`\bscripts/[\w-]+`)
 	program := regexp.MustCompile(`cd bench && go (?:run|test.*) \./(\w+)`)
 	for document, text := range documents(t) {
