@@ -183,6 +183,8 @@ func planekit(t *testing.T, files *peer.Stock) (s *server, stop func()) {
 // listPath returns the path for listing all objects of a resource, or "" if they cannot be listed.
 func listPath(r apiserver.Resource) string {
 	switch {
+	case strings.HasPrefix(r.Plural, "mutatingadmissionpolic"): // kube-apiserver v1.36 stores them as v1beta1
+		return ""
 	case r.Answer != nil || len(r.Verbs) > 0 && !slices.Contains(r.Verbs, "list"):
 		return ""
 	case r.Group == "":
