@@ -367,7 +367,10 @@ func validateStatus(d, old *definition) field.ErrorList {
 		}
 		delete(missing, v.Name)
 	}
-	for name, i := range missing {
+	for i, name := range d.Status.StoredVersions {
+		if last, ok := missing[name]; !ok || last != i {
+			continue
+		}
 		all = append(all, field.Invalid(stored.Index(i), name, fmt.Sprintf("missing from spec.versions; %[1]s was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in %[1]s and removes %[1]s from status.storedVersions", name)))
 	}
 	return append(all, validateApproval(d, old)...)

@@ -269,16 +269,21 @@ func ValidatingAdmissionPolicyBindings() apiserver.Resource {
 	})
 }
 
+// checkBinding checks what the bindings of validating and of mutating policies share.
+func checkBinding(ps *check.Problems, p *field.Path, policy string, params *admissionv1.ParamRef, match *admissionv1.MatchResources) {
+	ps.Named(p.Child("policyName"), policy)
+	if params != nil {
+		checkParamRef(ps, p.Child("paramRef"), params)
+	}
+	if match != nil {
+		checkMatch(ps, p.Child("matchResources"), match)
+	}
+}
+
 func validateAdmissionBinding(b *admissionv1.ValidatingAdmissionPolicyBinding) field.ErrorList {
 	var ps check.Problems
 	p, spec := field.NewPath("spec"), &b.Spec
-	ps.Named(p.Child("policyName"), spec.PolicyName)
-	if spec.ParamRef != nil {
-		checkParamRef(&ps, p.Child("paramRef"), spec.ParamRef)
-	}
-	if spec.MatchResources != nil {
-		checkMatch(&ps, p.Child("matchResources"), spec.MatchResources)
-	}
+	checkBinding(&ps, p, spec.PolicyName, spec.ParamRef, spec.MatchResources)
 	at, actions := p.Child("validationActions"), spec.ValidationActions
 	for i, action := range actions {
 		check.OneOf(&ps, at.Index(i), action, admissionv1.Audit, admissionv1.Deny, admissionv1.Warn)

@@ -124,12 +124,8 @@ func MutatingAdmissionPolicyBindings() apiserver.Resource {
 func validateMutatingBinding(b *admissionv1.MutatingAdmissionPolicyBinding) field.ErrorList {
 	var ps check.Problems
 	p, spec := field.NewPath("spec"), &b.Spec
-	ps.Named(p.Child("policyName"), spec.PolicyName)
-	if spec.ParamRef != nil {
-		checkParamRef(&ps, p.Child("paramRef"), spec.ParamRef)
-	}
+	checkBinding(&ps, p, spec.PolicyName, spec.ParamRef, spec.MatchResources)
 	if spec.MatchResources != nil {
-		checkMatch(&ps, p.Child("matchResources"), spec.MatchResources)
 		checkMutatingOperations(&ps, p.Child("matchResources"), spec.MatchResources)
 	}
 	return ps.List
