@@ -47,6 +47,9 @@ func main() {
 		}
 		os.Exit(3)
 	case "eat":
+		// A shim asks to hear of lack of memory only after it has started the container. What dies
+		// before has, for containerd, failed in some other way.
+		time.Sleep(2 * time.Second)
 		var all [][]byte
 		for {
 			piece := make([]byte, 1<<20)
