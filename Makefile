@@ -98,6 +98,11 @@ soak: build
 hollow:
 	@go test -count=1 -timeout 20m -v -run TestHollow ./plane/planetest -hollow-nodes 1000 -hollow-idle 30s $(ARGS)
 
+# The controllers killed at each write of each of their scenarios.
+.PHONY: crashes
+crashes:
+	@go test -count=1 -timeout 60m -v -run TestPerturbed ./reconcile/controllers -crashes 100000 $(ARGS)
+
 # A million plans of pods at random, each checked against what must never happen; ARGS adds flags.
 PLANS ?= 1000000
 .PHONY: plans

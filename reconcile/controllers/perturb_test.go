@@ -2,6 +2,7 @@ package controllers_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -28,6 +29,9 @@ type stage struct {
 	// wanted is asked at the end.
 	wanted func()
 }
+
+// crashes is high enough for most scenarios; some write more than 200 times.
+var crashes = flag.Int("crashes", 16, "at how many writes of each scenario the process is killed")
 
 // pause is the longest time between steps: enough for some rollouts to end, and not for all.
 const pause = 20 * time.Second
@@ -106,16 +110,13 @@ func (s scenario) disturb(t *testing.T, seed uint64, l lag, name string) {
 	}
 }
 
-// crash kills the process at each of its writes in turn, the write done or not,
-// and starts another.
+// crash kills the process at one of its writes, the write done or not, and starts another process. It does that for
+// each write in turn or, if there are many, for some at equal distances.
 func (s scenario) crash(t *testing.T) {
 	var writes int
 	synctest.Test(t, func(t *testing.T) { writes = s.writes(t) })
-	step := 1
-	if testing.Short() {
-		step = 3
-	}
-	for at := 0; at < writes; at += step {
+	step := max(1, (writes+*crashes-1)/(*crashes))
+	for at := rand.IntN(step); at < writes; at += step {
 		for _, applied := range []bool{false, true} {
 			t.Run(fmt.Sprintf("crash/write=%d/applied=%t", at, applied), func(t *testing.T) {
 				t.Parallel()
