@@ -12,6 +12,7 @@ import (
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/memstore"
+	admissionv1beta1 "k8s.io/api/admissionregistration/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -42,6 +43,10 @@ func TestLayout(t *testing.T) {
 		"/registry/flowschemas/x":          &flowcontrolv1.FlowSchema{TypeMeta: kind("flowcontrol.apiserver.k8s.io/v1", "FlowSchema"), ObjectMeta: meta("", "x")},
 		"/registry/prioritylevelconfigurations/x": &flowcontrolv1.PriorityLevelConfiguration{
 			TypeMeta: kind("flowcontrol.apiserver.k8s.io/v1", "PriorityLevelConfiguration"), ObjectMeta: meta("", "x")},
+		"/registry/mutatingadmissionpolicies/x": &admissionv1beta1.MutatingAdmissionPolicy{
+			TypeMeta: kind("admissionregistration.k8s.io/v1beta1", "MutatingAdmissionPolicy"), ObjectMeta: meta("", "x")},
+		"/registry/mutatingadmissionpolicybindings/x": &admissionv1beta1.MutatingAdmissionPolicyBinding{
+			TypeMeta: kind("admissionregistration.k8s.io/v1beta1", "MutatingAdmissionPolicyBinding"), ObjectMeta: meta("", "x")},
 		"/registry/clusterroles/x": &rbacv1.ClusterRole{TypeMeta: kind("rbac.authorization.k8s.io/v1", "ClusterRole"), ObjectMeta: meta("", "x")},
 	} {
 		var value bytes.Buffer
@@ -63,6 +68,7 @@ func TestLayout(t *testing.T) {
 		"/api/v1/namespaces/a/events/x", "/apis/events.k8s.io/v1/namespaces/a/events/x",
 		"/apis/rbac.authorization.k8s.io/v1/clusterroles/x", "/apis/apiregistration.k8s.io/v1/apiservices/x",
 		"/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/x", "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations/x",
+		"/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/x", "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings/x",
 	} {
 		response, err := client.Get("http://memory" + path)
 		if err != nil {

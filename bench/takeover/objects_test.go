@@ -55,6 +55,12 @@ var objects = []struct{ path, body string }{
 	{"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", `{"metadata":{"name":"web"},"spec":{"matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":["example.com"],
 		"apiVersions":["v1"],"resources":["widgets"]}]},"validations":[{"expression":"true"}]}}`},
 	{"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings", `{"metadata":{"name":"web"},"spec":{"policyName":"web","validationActions":["Deny"]}}`},
+	{"/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies", `{"metadata":{"name":"web"},"spec":{"matchConstraints":{"objectSelector":{"matchLabels":{"a":"b"}},
+		"resourceRules":[{"operations":["CREATE"],"apiGroups":["example.com"],"apiVersions":["v1"],"resources":["widgets"],"resourceNames":["w"]}]},"reinvocationPolicy":"Never",
+		"variables":[{"name":"v","expression":"1"}],"matchConditions":[{"name":"c","expression":"true"}],
+		"mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: \"remove\", path: \"/spec\"}]"}}]}}`},
+	{"/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings", `{"metadata":{"name":"web"},"spec":{"policyName":"web",
+		"paramRef":{"name":"p","parameterNotFoundAction":"Allow"},"matchResources":{"namespaceSelector":{"matchLabels":{"a":"b"}}}}}`},
 	{"/apis/apiregistration.k8s.io/v1/apiservices", `{"metadata":{"name":"v1.example.com"},"spec":{"group":"example.com","version":"v1","groupPriorityMinimum":1000,"versionPriority":10,
 		"insecureSkipTLSVerify":true,"service":{"namespace":"default","name":"web"}}}`},
 }

@@ -31,6 +31,7 @@ const (
 func ValidatingAdmissionPolicies() apiserver.Resource {
 	type policy = admissionv1.ValidatingAdmissionPolicy
 	return apiserver.For(kinds.ValidatingAdmissionPolicies, apiserver.Resource{
+		Versions: define.Formerly(kinds.ValidatingAdmissionPolicies, "v1beta1"),
 		Strategy: define.Strategy[*policy]{
 			Default: func(p *policy) {
 				optional.SetIfNil(&p.Spec.FailurePolicy, admissionv1.Fail)
@@ -250,6 +251,7 @@ func validateAdmissionPolicyStatus(policy *admissionv1.ValidatingAdmissionPolicy
 func ValidatingAdmissionPolicyBindings() apiserver.Resource {
 	type binding = admissionv1.ValidatingAdmissionPolicyBinding
 	return apiserver.For(kinds.ValidatingAdmissionPolicyBindings, apiserver.Resource{
+		Versions: define.Formerly(kinds.ValidatingAdmissionPolicyBindings, "v1beta1"),
 		Strategy: define.Strategy[*binding]{
 			Default: func(b *binding) { completeMatch(b.Spec.MatchResources) },
 			Create:  func(b *binding) { b.Generation = 1 },

@@ -18,6 +18,7 @@ import (
 func MutatingAdmissionPolicies() apiserver.Resource {
 	type policy = admissionv1.MutatingAdmissionPolicy
 	return apiserver.For(kinds.MutatingAdmissionPolicies, apiserver.Resource{
+		Versions: define.Formerly(kinds.MutatingAdmissionPolicies, "v1beta1"),
 		Strategy: define.Strategy[*policy]{
 			Default: func(p *policy) {
 				optional.SetIfNil(&p.Spec.FailurePolicy, admissionv1.Fail)
@@ -102,6 +103,7 @@ func checkMutation(ps *check.Problems, p *field.Path, m *admissionv1.Mutation) {
 func MutatingAdmissionPolicyBindings() apiserver.Resource {
 	type binding = admissionv1.MutatingAdmissionPolicyBinding
 	return apiserver.For(kinds.MutatingAdmissionPolicyBindings, apiserver.Resource{
+		Versions: define.Formerly(kinds.MutatingAdmissionPolicyBindings, "v1beta1"),
 		Strategy: define.Strategy[*binding]{
 			Default: func(b *binding) { completeMatch(b.Spec.MatchResources) },
 			Create:  func(b *binding) { b.Generation = 1 },
