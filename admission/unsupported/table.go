@@ -86,7 +86,6 @@ func kinds() []Row {
 
 // clusterFields are the fields of resources that are not workloads.
 func clusterFields() []Row {
-	const podSecurity = "pod-security.kubernetes.io/"
 	return []Row{
 		{In: "services", Path: "spec.clusterIP", When: isNot(corev1.ClusterIPNone),
 			Effect: "nothing forwards from cluster IPs to pods yet: clients reach the pods by their own addresses"},
@@ -101,15 +100,6 @@ func clusterFields() []Row {
 		{In: "services", Path: "spec.healthCheckNodePort", Effect: "no node answers health checks of load balancers yet"},
 		{In: "services", Path: "spec.internalTrafficPolicy", When: isPointerTo(corev1.ServiceInternalTrafficPolicyLocal), Effect: "nothing forwards from cluster IPs to pods yet"},
 		{In: "services", Path: "spec.trafficDistribution", Effect: "endpoint slices carry the hints, and nothing that forwards reads them yet"},
-		{In: "namespaces", Path: "metadata.labels", Effect: "labels " + podSecurity + "... have no effect: Pod Security is not enforced yet",
-			When: func(value any, _ []any) bool {
-				for key := range value.(map[string]string) {
-					if strings.HasPrefix(key, podSecurity) {
-						return true
-					}
-				}
-				return false
-			}},
 	}
 }
 
