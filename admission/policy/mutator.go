@@ -12,7 +12,6 @@ import (
 	"github.com/planekit/planekit/localcache"
 	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -274,7 +273,7 @@ func (r *rounds) begin(object any) (repeats bool) {
 	if r.begun++; r.begun == 1 {
 		return false
 	}
-	if !r.changed && equality.Semantic.DeepEqual(r.left, object) {
+	if !r.changed && patched.Same(r.left, object) {
 		clear(r.invoked)
 	}
 	return true

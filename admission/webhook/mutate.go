@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/planekit/planekit/admission"
-	"k8s.io/apimachinery/pkg/api/equality"
+	"github.com/planekit/planekit/admission/internal/patched"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -54,7 +54,7 @@ func (m *mutation) repeat(ctx context.Context) error {
 	if err := again.Mutate(ctx, r); err != nil {
 		return err
 	}
-	if !equality.Semantic.DeepEqual(before, r.Object) {
+	if !patched.Same(before, r.Object) {
 		m.touched()
 	}
 	return nil
@@ -163,7 +163,7 @@ func (m *mutation) ask(ctx context.Context, i int, h *hook) (changed bool, err e
 	if err != nil || object == nil {
 		return false, err
 	}
-	changed = !equality.Semantic.DeepEqual(r.Object, object)
+	changed = !patched.Same(r.Object, object)
 	m.annotatePatch(i, h, response.Patch)
 	r.Object = object
 	return changed, nil
