@@ -48,7 +48,10 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 	if err != nil {
 		return nil, err
 	}
-	old := i.Object.Object
+	old, err := q.editable(i.Object.Object)
+	if err != nil {
+		return nil, err
+	}
 	q.hiding.was = i.Object.hidden
 	obj, err := e.apply(old)
 	if err != nil {
@@ -96,6 +99,16 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 		return nil, err
 	}
 	return s.replace(q, admitted(in), old, record, e)
+}
+
+// editable returns a cached object as the request needs it to change it. A status without the fields that it
+// resets does not need packed parts.
+func (q *request) editable(obj runtime.Object) (runtime.Object, error) {
+	status, isStatus := as[Status](q.sub)
+	if q.kind.Packing == nil || isStatus && len(status.Resets) > 0 {
+		return obj, nil
+	}
+	return q.kind.Packing.Unpack(obj)
 }
 
 // prepare restores from old the fields that the request may not change.

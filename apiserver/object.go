@@ -144,7 +144,11 @@ func (k *servedKind) encodeOnce(at *atomic.Pointer[[]byte], obj func() runtime.O
 	if err != nil {
 		return nil, err
 	}
-	data = bytes.Clone(bytes.TrimRight(data, "\n")) // without the encoder's spare room
+	data = bytes.TrimRight(data, "\n")
+	if k.Packing != nil {
+		return data, nil
+	}
+	data = bytes.Clone(data) // without the encoder's spare room
 	at.Store(&data)
 	return data, nil
 }
@@ -214,5 +218,8 @@ func (k *servedKind) share(obj runtime.Object) {
 	k.owners.Share(m)
 	if k.Share != nil {
 		k.Share(obj)
+	}
+	if k.Packing != nil {
+		k.Packing.Pack(obj)
 	}
 }

@@ -83,6 +83,8 @@ type Resource struct {
 	// equal parts of cached objects. It may change the object, which is not shared yet. Afterwards
 	// the parts must not be changed. The server deduplicates metadata itself.
 	Share func(obj runtime.Object)
+	// Packing, if not nil, makes cached objects small.
+	Packing *Packing
 	// Answer, if not nil, makes the resource a question (an access review):
 	// only create is served, nothing is stored, and the client gets what Answer
 	// returns for the object it sent. NewList may be nil then. The user is in the
@@ -98,6 +100,17 @@ type Resource struct {
 	StoredAs *StoredForm
 	// Allocation, if not nil, assigns unique values to objects.
 	Allocation *Allocation
+}
+
+// Packing makes cached objects small whose parts are large and seldom needed. Their encodings are not kept
+// either.
+type Packing struct {
+	// Pack packs parts of an object before it is cached. It may change the object, which is not shared
+	// yet. Columns, Fields, the strategies of subresources with Resets and PrepareForDelete see packed
+	// objects, and these are encoded as before.
+	Pack func(obj runtime.Object)
+	// Unpack returns a copy of an object with all its parts.
+	Unpack func(obj runtime.Object) (runtime.Object, error)
 }
 
 // A Schema describes the objects of a resource if their Go type holds any fields. Such objects have a

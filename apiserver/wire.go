@@ -92,22 +92,23 @@ func (k *servedKind) jsonList(l *listing) (*pieces.Body, error) {
 	b.Head = append(append(append([]byte(nil), k.forms.jsonListHead...), `"metadata":`...), head...)
 	b.Head = append(b.Head, `,"items":[`...)
 	b.Size = len(b.Head) + len(b.Tail) + max(len(items)-1, 0)
-	for _, i := range items {
+	encoded := make([][]byte, len(items))
+	for n, i := range items {
 		data, err := k.jsonOf(i)
 		if err != nil {
 			return nil, err
 		}
+		encoded[n] = data
 		b.Size += len(data)
 		if bytes.HasPrefix(data, k.forms.jsonHead) {
 			b.Size -= len(k.forms.jsonHead) - 1
 		}
 	}
 	b.Next = func(to []byte, i int) []byte {
-		data := *items[i].Object.json.Load()
-		if rest, ok := bytes.CutPrefix(data, k.forms.jsonHead); ok {
+		if rest, ok := bytes.CutPrefix(encoded[i], k.forms.jsonHead); ok {
 			return append(append(to, '{'), rest...)
 		}
-		return append(to, data...)
+		return append(to, encoded[i]...)
 	}
 	return b, nil
 }

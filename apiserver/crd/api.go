@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/planekit/planekit/kinds/apiextensions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -40,6 +39,9 @@ func (a api) send(ctx context.Context, method, path string, body any, accept str
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+	}
 	r.Header.Set("Accept", accept)
 	r.Header.Set("User-Agent", "planekit-apiextensions")
 	response, err := a.transport.RoundTrip(r)
@@ -78,23 +80,59 @@ func (a api) do(ctx context.Context, method, path string, body, into any, accept
 
 const acceptJSON = "application/json"
 
-// list returns all definitions and their revision.
-func (a api) list(ctx context.Context) ([]*definition, string, error) {
-	var list apiextensions.CustomResourceDefinitionList
-	if err := a.do(ctx, "GET", definitionsPath, nil, &list, acceptJSON); err != nil {
-		return nil, "", err
+const acceptMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+// pageSize is the number of definitions that are decoded at once.
+const pageSize = 50
+
+// decode decodes a definition. Its schemas are packed: a decoded schema is large.
+func decode(data []byte) (*definition, error) {
+	d := &definition{}
+	if err := d.DecodePacked(data); err != nil {
+		return nil, err
 	}
-	all := make([]*definition, len(list.Items))
-	for i := range list.Items {
-		all[i] = &list.Items[i]
-	}
-	return all, list.ResourceVersion, nil
+	d.ManagedFields = nil
+	return d, nil
 }
 
-// event is a change of a definition.
+// list returns all definitions and their revision.
+func (a api) list(ctx context.Context) ([]*definition, string, error) {
+	var all []*definition
+	for next := ""; ; {
+		var page struct {
+			Metadata metav1.ListMeta
+			Items    []json.RawMessage
+		}
+		if err := a.do(ctx, "GET", fmt.Sprintf("%s?limit=%d&continue=%s", definitionsPath, pageSize, url.QueryEscape(next)), nil, &page, acceptJSON); err != nil {
+			return nil, "", err
+		}
+		for _, item := range page.Items {
+			d, err := decode(item)
+			if err != nil {
+				return nil, "", err
+			}
+			all = append(all, d)
+		}
+		if next = page.Metadata.Continue; next == "" {
+			return all, page.Metadata.ResourceVersion, nil
+		}
+	}
+}
+
+// get returns a definition in a revision that is not older than version.
+func (a api) get(ctx context.Context, name, version string) (*definition, error) {
+	var data json.RawMessage
+	if err := a.do(ctx, "GET", definitionsPath+"/"+url.PathEscape(name)+"?resourceVersion="+url.QueryEscape(version), nil, &data, acceptJSON); err != nil {
+		return nil, err
+	}
+	return decode(data)
+}
+
+// event is a change of a definition. It has the metadata alone, so that the server keeps no other copies of large
+// definitions for its watches.
 type event struct {
-	definition *definition
-	deleted    bool
+	metav1.ObjectMeta
+	deleted bool
 }
 
 // watch sends the changes after version until ctx is done. failed gets why it ended, nil if as watches do.
@@ -112,7 +150,7 @@ func (a api) watch(ctx context.Context, version string) (events <-chan event, fa
 }
 
 func (a api) stream(ctx context.Context, version string, deliver func(event)) error {
-	response, err := a.send(ctx, "GET", definitionsPath+"?watch=true&resourceVersion="+url.QueryEscape(version), nil, acceptJSON)
+	response, err := a.send(ctx, "GET", definitionsPath+"?watch=true&resourceVersion="+url.QueryEscape(version), nil, acceptMetadata)
 	if err != nil {
 		return err
 	}
@@ -120,7 +158,7 @@ func (a api) stream(ctx context.Context, version string, deliver func(event)) er
 	for decoder := json.NewDecoder(response.Body); ; {
 		var e struct {
 			Type   string
-			Object json.RawMessage
+			Object metav1.PartialObjectMetadata
 		}
 		if err := decoder.Decode(&e); err != nil {
 			if errors.Is(err, io.EOF) {
@@ -131,19 +169,37 @@ func (a api) stream(ctx context.Context, version string, deliver func(event)) er
 		if e.Type == "ERROR" {
 			return nil // too old: list again
 		}
-		d := &definition{}
-		if err := json.Unmarshal(e.Object, d); err != nil {
-			return err
-		}
-		deliver(event{d, e.Type == "DELETED"})
+		deliver(event{e.Object.ObjectMeta, e.Type == "DELETED"})
 	}
 }
 
-// updateStatus replaces the status and the metadata of a definition.
+// updateStatus writes the status and the finalizers of a definition, unless it has changed meanwhile, and returns
+// it as it is then.
 func (a api) updateStatus(ctx context.Context, d *definition) (*definition, error) {
-	d.TypeMeta = metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"}
-	out := &definition{}
-	return out, a.do(ctx, "PUT", definitionsPath+"/"+url.PathEscape(d.Name)+"/status", d, out, acceptJSON)
+	names := map[string]any{ // a merge patch removes fields that are null
+		"plural": d.Status.AcceptedNames.Plural, "kind": d.Status.AcceptedNames.Kind,
+		"singular": orNull(d.Status.AcceptedNames.Singular), "listKind": orNull(d.Status.AcceptedNames.ListKind),
+		"shortNames": d.Status.AcceptedNames.ShortNames, "categories": d.Status.AcceptedNames.Categories,
+	}
+	patch := map[string]any{
+		"metadata": map[string]any{"uid": d.UID, "resourceVersion": d.ResourceVersion, "finalizers": d.Finalizers},
+		"status":   map[string]any{"conditions": d.Status.Conditions, "acceptedNames": names, "storedVersions": d.Status.StoredVersions},
+	}
+	var written metav1.PartialObjectMetadata
+	if err := a.do(ctx, "PATCH", definitionsPath+"/"+url.PathEscape(d.Name)+"/status", patch, &written, acceptMetadata); err != nil {
+		return nil, err
+	}
+	out := d.DeepCopy()
+	out.ObjectMeta = written.ObjectMeta
+	out.ManagedFields = nil
+	return out, nil
+}
+
+func orNull(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
 }
 
 // collection is where objects are: in a namespace, or everywhere.

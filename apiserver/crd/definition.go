@@ -42,6 +42,10 @@ func Resource(rules RuleCompiler) apiserver.Resource {
 				return obj.(*definition).CreationTimestamp.UTC().Format("2006-01-02T15:04:05Z07:00")
 			},
 		}},
+		Packing: &apiserver.Packing{
+			Pack:   func(obj runtime.Object) { obj.(*definition).Pack() },
+			Unpack: func(obj runtime.Object) (runtime.Object, error) { return obj.(*definition).Unpacked() },
+		},
 		Strategy: apiserver.Strategy{
 			Default:          func(obj runtime.Object) { complete(obj.(*definition)) },
 			PrepareForCreate: prepareForCreate,

@@ -140,7 +140,9 @@ func (d *Definitions) follow(ctx context.Context, first bool) error {
 	for {
 		select {
 		case e := <-events:
-			d.apply(ctx, e)
+			if err := d.apply(ctx, e); err != nil {
+				return err
+			}
 		case err := <-failed:
 			return err
 		case uid := <-d.finished:
@@ -200,25 +202,40 @@ func (d *Definitions) reconcileAll(ctx context.Context) {
 }
 
 // apply takes over a change of one definition.
-func (d *Definitions) apply(ctx context.Context, e event) {
-	name := e.definition.Name
+func (d *Definitions) apply(ctx context.Context, e event) error {
+	was := d.known[e.Name]
 	if !e.deleted {
-		d.known[name] = e.definition
-		d.reconcile(ctx, e.definition)
-		return
-	}
-	delete(d.known, name)
-	delete(d.observed, e.definition.UID)
-	if was := d.served[name]; was != nil {
-		if _, err := d.config.Server.Change(apiserver.Change{Remove: []schema.GroupResource{resourceName(was)}}); err != nil {
-			d.config.Log.Error(err, "resource cannot be removed", "definition", name)
+		if was != nil && was.UID == e.UID && was.ResourceVersion == e.ResourceVersion {
+			return nil // a change that reconcile has made
 		}
-		delete(d.served, name)
-		delete(d.drained, name)
+		one, err := d.api.get(ctx, e.Name, e.ResourceVersion)
+		if apierrors.IsNotFound(err) {
+			return nil // another event says so
+		}
+		if err != nil {
+			return err
+		}
+		d.known[e.Name] = one
+		d.reconcile(ctx, one)
+		return nil
+	}
+	delete(d.observed, e.UID)
+	if was != nil && was.UID != e.UID {
+		return nil // the next one of the same name has been read already
+	}
+	delete(d.known, e.Name)
+	if was := d.served[e.Name]; was != nil {
+		if _, err := d.config.Server.Change(apiserver.Change{Remove: []schema.GroupResource{resourceName(was)}}); err != nil {
+			d.config.Log.Error(err, "resource cannot be removed", "definition", e.Name)
+		}
+		delete(d.served, e.Name)
+		delete(d.drained, e.Name)
 		d.report()
 	}
-	// Its names are free now.
-	d.reconcileGroup(ctx, e.definition)
+	if was != nil {
+		d.reconcileGroup(ctx, was) // its names are free now
+	}
+	return nil
 }
 
 func (d *Definitions) reconcileGroup(ctx context.Context, of *definition) {

@@ -97,13 +97,16 @@ func notStructural(d *definition) error {
 		all = append(all, field.Invalid(field.NewPath("spec", "preserveUnknownFields"), true, "must be false"))
 	}
 	for i, v := range d.Spec.Versions {
-		if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
-			continue
+		schema, err := v.Schema.Schema()
+		if err == nil {
+			_, err = structural.Compile(schema)
 		}
-		if _, err := structural.Compile(v.Schema.OpenAPIV3Schema); err != nil {
+		if err != nil {
 			return errors.Join(fmt.Errorf("failed to check validation schema for version %s", v.Name), err)
 		}
-		all = append(all, structural.Check(field.NewPath("spec", "versions").Index(i).Child("schema", "openAPIV3Schema"), v.Schema.OpenAPIV3Schema)...)
+		if schema != nil {
+			all = append(all, structural.Check(field.NewPath("spec", "versions").Index(i).Child("schema", "openAPIV3Schema"), schema)...)
+		}
 	}
 	if len(all) == 0 {
 		return nil

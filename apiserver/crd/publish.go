@@ -25,11 +25,13 @@ func (v *version) published(*apiextensions.CustomResourceDefinition) *apiserver.
 
 // document returns the schema as JSON.
 func (v *version) document(metadata string, v2 bool) ([]byte, error) {
-	schema := &props{Type: "object"}
-	known := v.spec.Schema != nil && v.spec.Schema.OpenAPIV3Schema != nil
-	if known {
-		source := *v.spec.Schema.OpenAPIV3Schema
-		schema = &source
+	schema, err := v.source()
+	if err != nil {
+		return nil, err
+	}
+	known := schema != nil
+	if !known {
+		schema = &props{Type: "object"}
 	}
 	preserves := schema.XPreserveUnknownFields != nil && *schema.XPreserveUnknownFields
 	switch {

@@ -55,7 +55,7 @@ func (c checker) validateSchema(ctx context.Context, v, old *apiextensions.Custo
 	if err != nil && len(all) == 0 {
 		all = append(all, field.Invalid(at, "", err.Error()))
 	}
-	if len(all) == 0 && hasRules(v) {
+	if len(all) == 0 && hasRules(s) {
 		if c.rules == nil {
 			return field.ErrorList{field.Forbidden(at, "this server does not evaluate x-kubernetes-validations")}
 		}

@@ -24,32 +24,38 @@ type version struct {
 	spec *apiextensions.CustomResourceDefinitionVersion
 	// schema compiles the schema at its first use. Without one, it knows no field.
 	schema func() (*structural.Schema, error)
-	// rules compiles the CEL rules at their first use; nil without.
+	// rules compiles the CEL rules at their first use. It returns nil if there are none, and if they
+	// are not evaluated.
 	rules func() Rules
 }
 
 func newVersion(d *apiextensions.CustomResourceDefinition, spec *apiextensions.CustomResourceDefinitionVersion, compile func(*structural.Schema) Rules) *version {
 	v := &version{spec: spec, gvk: schema.GroupVersionKind{Group: d.Spec.Group, Version: spec.Name, Kind: d.Status.AcceptedNames.Kind}}
 	v.schema = sync.OnceValues(func() (*structural.Schema, error) {
-		if spec.Schema == nil || spec.Schema.OpenAPIV3Schema == nil {
-			return structural.Compile(&apiextensions.JSONSchemaProps{Type: "object"})
+		source, err := v.source()
+		if err != nil {
+			return nil, err
 		}
-		return structural.Compile(spec.Schema.OpenAPIV3Schema)
+		if source == nil {
+			source = &props{Type: "object"}
+		}
+		return structural.Compile(source)
 	})
-	if compile != nil && hasRules(spec) {
-		v.rules = sync.OnceValue(func() Rules {
-			s, err := v.schema()
-			if err != nil {
-				return nil
-			}
-			return compile(s)
-		})
-	}
+	v.rules = sync.OnceValue(func() Rules {
+		s, err := v.schema()
+		if err != nil || compile == nil || !hasRules(s.Source) {
+			return nil
+		}
+		return compile(s)
+	})
 	return v
 }
 
-func hasRules(spec *apiextensions.CustomResourceDefinitionVersion) bool {
-	return spec.Schema != nil && !spec.Schema.OpenAPIV3Schema.Subschemas(func(s *apiextensions.JSONSchemaProps) bool { return len(s.XValidations) == 0 })
+// source returns the schema as it is in the definition; nil if there is none.
+func (v *version) source() (*props, error) { return v.spec.Schema.Schema() }
+
+func hasRules(s *props) bool {
+	return !s.Subschemas(func(part *props) bool { return len(part.XValidations) == 0 })
 }
 
 func (v *version) new() runtime.Object { return &Object{version: v} }
@@ -252,7 +258,8 @@ type Rules interface {
 
 // validateRules evaluates the CEL rules unless errs are such that they might fail.
 func (v *version) validateRules(ctx context.Context, errs field.ErrorList, o, old *Object) field.ErrorList {
-	if v.rules == nil {
+	rules := v.rules()
+	if rules == nil {
 		return nil
 	}
 	for _, err := range errs {
@@ -260,10 +267,6 @@ func (v *version) validateRules(ctx context.Context, errs field.ErrorList, o, ol
 		case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
 			return field.ErrorList{field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation")}
 		}
-	}
-	rules := v.rules()
-	if rules == nil {
-		return nil
 	}
 	var was map[string]any
 	if old != nil {

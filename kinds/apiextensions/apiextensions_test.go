@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/planekit/planekit/kinds/apiextensions"
@@ -73,4 +74,33 @@ func FuzzSchema(f *testing.F) {
 			t.Errorf("%s: %v", text, err)
 		}
 	})
+}
+
+// TestPack: a packed definition is encoded as it was, and unpacked it is the same. Without being decoded, a schema is
+// packed to the same.
+func TestPack(t *testing.T) {
+	large := strings.Replace(sample, `"items":{"type":"string"}`, `"items":{"type":"string","default":"<\u003e>","description":"`+strings.Repeat("word ", 1000)+`"}`, 1)
+	for _, text := range []string{sample, large, strings.Replace(sample, `"schema":{"openAPIV3Schema"`, `"schema":{"other"`, 1)} {
+		var d, packed, same apiextensions.CustomResourceDefinition
+		if err := json.Unmarshal([]byte(text), &d); err != nil {
+			t.Fatal(err)
+		}
+		want, err := json.Marshal(&d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := packed.DecodePacked(want); err != nil {
+			t.Fatal(err)
+		}
+		same = *d.DeepCopy()
+		if same.Pack(); !reflect.DeepEqual(packed, same) || same.Spec.Versions[0].Schema.OpenAPIV3Schema != nil {
+			t.Errorf("packed to %v and %v", packed.Spec, same.Spec)
+		}
+		if got, err := json.Marshal(&packed); err != nil || string(got) != string(want) {
+			t.Errorf("%v\n%s\n%s", err, got, want)
+		}
+		if got, err := packed.Unpacked(); err != nil || !reflect.DeepEqual(*got, d) {
+			t.Errorf("%v: unpacked to %v", err, got)
+		}
+	}
 }

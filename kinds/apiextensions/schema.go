@@ -88,13 +88,16 @@ func (j JSON) MarshalJSON() ([]byte, error) {
 	return j.Raw, nil
 }
 
-// UnmarshalJSON implements [json.Unmarshaler]. A null is a JSON without Raw.
+// UnmarshalJSON implements [json.Unmarshaler]. A null is a JSON without Raw. Raw becomes what [json.Marshal] makes
+// of it, so that two schemas of which one was encoded in between are equal.
 func (j *JSON) UnmarshalJSON(data []byte) error {
 	j.Raw = nil
-	if !bytes.Equal(data, []byte("null")) {
-		j.Raw = bytes.Clone(data)
+	if bytes.Equal(data, []byte("null")) {
+		return nil
 	}
-	return nil
+	raw, err := json.Marshal(json.RawMessage(data))
+	j.Raw = raw
+	return err
 }
 
 // JSONSchemaPropsOrArray is a schema, or a list of schemas.

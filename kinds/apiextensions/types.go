@@ -152,6 +152,8 @@ type CustomResourceDefinitionList struct {
 // CustomResourceValidation has the schema of objects.
 type CustomResourceValidation struct {
 	OpenAPIV3Schema *JSONSchemaProps `json:"openAPIV3Schema,omitempty"`
+	// Packed holds the schema in place of OpenAPIV3Schema after Pack. It is shared and must not be changed.
+	Packed []byte `json:"-"`
 }
 
 // CustomResourceSubresources are the subresources of objects.
