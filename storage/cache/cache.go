@@ -157,7 +157,7 @@ func (c *Cache[T]) reached() (storage.Revision, bool) {
 // Wait waits until the copy has every change up to revision; zero waits for any copy.
 func (c *Cache[T]) Wait(ctx context.Context, revision storage.Revision) error {
 	for {
-		if err := c.ensure(ctx); err != nil {
+		if _, err := c.ensure(ctx); err != nil {
 			return err
 		}
 		feed := c.config.Feed
@@ -181,7 +181,7 @@ func (c *Cache[T]) Wait(ctx context.Context, revision storage.Revision) error {
 
 // catchUp waits until the copy has every change that was acknowledged before the call.
 func (c *Cache[T]) catchUp(ctx context.Context) error {
-	if err := c.ensure(ctx); err != nil {
+	if read, err := c.ensure(ctx); err != nil || read {
 		return err
 	}
 	now, err := c.config.Feed.Now(ctx)

@@ -168,9 +168,12 @@ func (f *Feed) requestProgress(ctx context.Context) {
 // join adds a cache. The cache must list its records after join returns; the feed then delivers
 // every change that the list may lack.
 func (f *Feed) join(ctx context.Context, m member) error {
-	now, err := f.Now(ctx)
-	if err != nil {
-		return err
+	var now storage.Revision
+	if f.delivered() == 0 { // the first cache: the watch begins at the store's revision
+		var err error
+		if now, err = f.Now(ctx); err != nil {
+			return err
+		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -140,3 +140,22 @@ func TestNowIsNeverOld(t *testing.T) {
 	}
 	group.Wait()
 }
+
+// TestFirstReadSaysNow: the first read of a cache is one list of the store, which has all changes acknowledged before.
+// Only the feed's first cache, and later reads, ask for the revision.
+func TestFirstReadSaysNow(t *testing.T) {
+	store := &counting{Store: memstore.New()}
+	feed := feedOf(t, store)
+	a, b := add(t, feed, root+"a/", 0), add(t, feed, root+"b/", 0)
+	for i, step := range []struct {
+		cache *cache.Cache[string]
+		key   storage.Key
+		asked int64
+	}{{a, root + "a/x", 1}, {b, root + "b/x", 1}, {b, root + "b/x", 2}} {
+		put(t, store, step.key, "x")
+		item, err := step.cache.Get(t.Context(), step.key)
+		if err != nil || store.asked.Load() != step.asked {
+			t.Errorf("step %d: %v, %v, asked %d times", i, item, err, store.asked.Load())
+		}
+	}
+}

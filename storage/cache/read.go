@@ -8,24 +8,26 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// ensure reads the records if there is no copy of them.
-func (c *Cache[T]) ensure(ctx context.Context) error {
+// ensure reads the records if there is no copy of them. It reports whether it has read them itself: the copy has
+// every change then that was acknowledged before the call.
+func (c *Cache[T]) ensure(ctx context.Context) (read bool, err error) {
 	if _, ok := c.reached(); ok {
-		return nil
+		return false, nil
 	}
 	select {
 	case c.loading <- struct{}{}:
 		defer func() { <-c.loading }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return false, ctx.Err()
 	}
 	for {
 		if _, ok := c.reached(); ok {
-			return nil
+			return read, nil
 		}
 		if err := c.read(ctx); err != nil {
-			return err
+			return false, err
 		}
+		read = true
 	}
 }
 

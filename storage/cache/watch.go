@@ -93,7 +93,7 @@ func (c *Cache[T]) Watch(ctx context.Context, after storage.Revision) (*Watch[T]
 			return nil, err
 		}
 		after, _ = c.reached()
-	} else if err := c.ensure(ctx); err != nil {
+	} else if _, err := c.ensure(ctx); err != nil {
 		return nil, err
 	}
 	w := &Watch[T]{cache: c, after: after, seen: after}
