@@ -23,6 +23,7 @@ var requestWalls = []wall{
 	}},
 	{packages: "admission/runtimeclass", may: []allowance{{"k8s.io/api/node", kubeTypes}}},
 	{packages: "admission/priority", may: []allowance{{"k8s.io/api/scheduling", kubeTypes}}},
+	{packages: "admission/ingressclass", may: []allowance{{"k8s.io/api/networking", kubeTypes}}},
 	{packages: "admission/claims", may: []allowance{{"internal/volumeclaim", claimsAlike}, {"k8s.io/api/storage", kubeTypes}}},
 	{packages: "admission/webhook/matchcel", closed: true, may: []allowance{
 		{"admission", itsRoom},

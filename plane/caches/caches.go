@@ -55,6 +55,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -88,6 +89,7 @@ type Caches struct {
 	ClusterRoleBindings     *informer.Informer[*rbacv1.ClusterRoleBinding]
 	PersistentVolumes       *informer.Informer[*corev1.PersistentVolume]
 	PersistentVolumeClaims  *informer.Informer[*corev1.PersistentVolumeClaim]
+	IngressClasses          *informer.Informer[*networkingv1.IngressClass]
 	StorageClasses          *informer.Informer[*storagev1.StorageClass]
 	VolumeAttachments       *informer.Informer[*storagev1.VolumeAttachment]
 	CSINodes                *informer.Informer[*storagev1.CSINode]
@@ -169,6 +171,7 @@ func New(api *client.Client, log logr.Logger, more ...apiserver.Resource) (*Cach
 		addKind(m, &c.PersistentVolumes, kinds.PersistentVolumes, nil),
 		addKind(m, &c.VolumeAttachments, kinds.VolumeAttachments, nil),
 		addKind(m, &c.CSINodes, kinds.CSINodes, nil),
+		addKind(m, &c.IngressClasses, kinds.IngressClasses, nil),
 		addKind(m, &c.StorageClasses, kinds.StorageClasses, nil),
 		addKind(m, &c.PriorityClasses, kinds.PriorityClasses, nil),
 		addKind(m, &c.SigningRequests, kinds.CertificateSigningRequests, nil),

@@ -35,7 +35,7 @@ func TestChecksStay(t *testing.T) {
 	config.Enable = []string{}
 	config.Disable = []string{
 		"NamespaceLifecycle", "ServiceAccount", "LimitRanger", "NodeRestriction", "Priority", "DefaultTolerationSeconds",
-		"RuntimeClass", "PodSecurity", "PodResizeValidator", "CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction", "DefaultStorageClass",
+		"RuntimeClass", "PodSecurity", "PodResizeValidator", "CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction", "DefaultStorageClass", "DefaultIngressClass",
 		"StorageObjectInUseProtection", "MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook", "ResourceQuota",
 	}
 	set, err := pluginset.New(config)

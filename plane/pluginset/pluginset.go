@@ -28,6 +28,7 @@ import (
 	"github.com/planekit/planekit/admission/defaulttolerations"
 	"github.com/planekit/planekit/admission/escalation"
 	"github.com/planekit/planekit/admission/eventratelimit"
+	"github.com/planekit/planekit/admission/ingressclass"
 	"github.com/planekit/planekit/admission/initializers"
 	"github.com/planekit/planekit/admission/lifecycle"
 	"github.com/planekit/planekit/admission/limitranger"
@@ -182,6 +183,7 @@ func (s *Set) table() []plugins.Plugin {
 		plain(certificates.SubjectRestrictionName, certificates.SubjectRestriction{}),
 		made(claims.DefaultClassName, s.defaultClass),
 		plain(claims.ProtectionName, claims.Protection{}),
+		made(ingressclass.DefaultName, s.defaultIngressClass),
 		made(policy.MutatorName, s.mutatingPolicies),
 		made("MutatingAdmissionWebhook", s.mutatingWebhooks),
 		made("Initializers", s.waitForInitializers),
@@ -227,6 +229,10 @@ func (s *Set) runtimeClass() (any, error) {
 
 func (s *Set) defaultClass() (any, error) {
 	return claims.DefaultClass{Classes: s.config.Caches.StorageClasses}, nil
+}
+
+func (s *Set) defaultIngressClass() (any, error) {
+	return ingressclass.Default{Classes: s.config.Caches.IngressClasses}, nil
 }
 
 func (s *Set) tolerations() (any, error) {
