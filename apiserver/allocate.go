@@ -1,32 +1,43 @@
 package apiserver
 
 import (
+	"context"
 	"errors"
 	"slices"
 
-	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver/internal/claims"
 	"github.com/planekit/planekit/storage"
+	"github.com/planekit/planekit/storage/cache"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// addClaims makes the table of what the objects of the kind have, if they have anything.
-func (k *servedKind) addClaims(store storage.Store, log logr.Logger) {
-	if k.Allocation == nil {
-		return
-	}
-	k.claims = claims.New(claims.Config{
-		Store: store, Held: storage.Key(k.held), Objects: storage.Key(k.root), Log: log,
-		Names: func(record storage.Record) (types.UID, []string, error) {
-			obj, err := k.decode(record)
-			if err != nil {
-				return "", nil, err
+// addClaims makes the tables of what the objects of the kinds have, if they have anything.
+func (t *catalog) addClaims(c *Config) {
+	for _, k := range t.kinds {
+		if k.Allocation == nil {
+			continue
+		}
+		config := claims.Config{
+			Store: c.Store, Held: storage.Key(k.held), Objects: storage.Key(k.root), Log: c.Log,
+			Names: func(record storage.Record) (types.UID, []string, error) {
+				obj, err := k.decode(record)
+				if err != nil {
+					return "", nil, err
+				}
+				return accessor(obj).GetUID(), k.Allocation.Names(obj), nil
+			},
+		}
+		if s := k.Allocation.Shown; s != nil {
+			if shown := t.storedKind(s.Resource.Group, s.Resource.Resource); shown != nil && !shown.Namespaced {
+				k.shown = &shownClaims{s, k, shown}
+				config.Shown, config.ShownRoot = k.shown, storage.Key(shown.root)
 			}
-			return accessor(obj).GetUID(), k.Allocation.Names(obj), nil
-		},
-	})
+		}
+		k.claims = claims.New(config)
+	}
 }
 
 // holds are the names that one attempt to store an object has taken. The nil
@@ -34,21 +45,22 @@ func (k *servedKind) addClaims(store storage.Store, log logr.Logger) {
 type holds struct {
 	q       *request
 	attempt *claims.Attempt
+	dryRun  bool
 }
 
 // allocate completes obj with what it needs for itself alone. The caller
 // settles what it returns, with an error too.
-func (q *request) allocate(obj, old runtime.Object, dryRun bool) (*holds, error) {
+func (s *Server) allocate(q *request, obj, old runtime.Object, dryRun bool) (*holds, error) {
 	if q.kind.claims == nil || q.sub != nil {
 		return nil, nil
 	}
-	m, ctx := accessor(obj), q.r.Context()
-	attempt, err := q.kind.claims.Begin(ctx, q.kind.key(m.GetNamespace(), m.GetName()), m.GetUID())
+	m := accessor(obj)
+	attempt, err := q.kind.claims.Begin(q.r.Context(), q.kind.key(m.GetNamespace(), m.GetName()), m.GetUID(), old != nil)
 	if err != nil {
 		return nil, err
 	}
-	take := func(name string) (bool, error) { return attempt.Take(ctx, name, dryRun) }
-	return &holds{q, attempt}, q.kind.Allocation.Fill(obj, old, take)
+	h := &holds{q, attempt, dryRun}
+	return h, q.kind.Allocation.Fill(obj, old, values{h, s})
 }
 
 // late refuses to store the object if another server may soon take over its claims.
@@ -82,5 +94,56 @@ func (q *request) giveBack(old, obj runtime.Object, revision storage.Revision) {
 		kept := a.Names(obj)
 		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(kept, name) })
 	}
-	q.kind.claims.Release(q.r.Context(), accessor(old).GetUID(), names, revision)
+	m := accessor(old)
+	q.kind.claims.Release(q.r.Context(), q.kind.key(m.GetNamespace(), m.GetName()), m.GetUID(), names, revision)
+}
+
+// values implements [Values].
+type values struct {
+	*holds
+	server *Server
+}
+
+func (v values) Take(name string) (bool, error) {
+	return v.attempt.Take(v.q.r.Context(), name, v.dryRun)
+}
+
+func (v values) Taken() (func(name string) bool, error) {
+	shown := v.q.kind.shown
+	if shown == nil {
+		return func(string) bool { return false }, nil
+	}
+	if err := v.q.kind.cache.Wait(v.q.r.Context(), 0); err != nil {
+		return nil, err
+	}
+	state, err := v.server.reader.state(v.q.r.Context(), shown.kind)
+	return func(name string) bool { return shown.taken(state, name) }, err
+}
+
+func (v values) All(resource schema.GroupResource) ([]runtime.Object, error) {
+	k := v.server.catalog.Load().storedKind(resource.Group, resource.Resource)
+	if k == nil {
+		return nil, nil
+	}
+	state, err := v.server.reader.state(v.q.r.Context(), k)
+	if err != nil {
+		return nil, err
+	}
+	var all []runtime.Object
+	for i := range state.All(storage.Key(k.root), "") {
+		if i.Err == nil {
+			all = append(all, i.Object.Object)
+		}
+	}
+	return all, nil
+}
+
+// state returns the objects of a kind with every change that was acknowledged before, or the newest
+// that are known if the store does not send these in time.
+func (d *reader) state(ctx context.Context, k *servedKind) (cache.Snapshot[*object], error) {
+	state, err := k.cache.Current(ctx)
+	if errors.Is(err, cache.ErrBehind) {
+		return k.cache.Latest(), nil
+	}
+	return state, err
 }

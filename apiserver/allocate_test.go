@@ -31,7 +31,7 @@ func seated() apiserver.Resource {
 			}
 			return []string{seat(obj)}
 		},
-		Fill: func(obj, old runtime.Object, take func(string) (bool, error)) error {
+		Fill: func(obj, old runtime.Object, values apiserver.Values) error {
 			if old != nil && seat(old) == seat(obj) {
 				return nil
 			}
@@ -43,7 +43,7 @@ func seated() apiserver.Resource {
 				}
 			}
 			for _, name := range wanted {
-				free, err := take(name)
+				free, err := values.Take(name)
 				if err != nil || free {
 					obj.(*corev1.ConfigMap).Data = map[string]string{"seat": name}
 					return err

@@ -50,6 +50,7 @@ func newCatalog(c *Config, codec *wire.Codec, feed *cache.Feed) (*catalog, error
 	if err := t.addKinds(c, codec, feed); err != nil {
 		return nil, err
 	}
+	t.addClaims(c)
 	t.sortVersions()
 	for gv := range t.versions {
 		t.fixed[gv] = true
@@ -89,7 +90,6 @@ func (t *catalog) addKind(r Resource, c *Config, codec *wire.Codec, feed *cache.
 	}
 	t.kinds[k.gvr] = k
 	t.addGroup(r.Group, r.Version)
-	k.addClaims(c.Store, c.Log)
 	return k.addCache(feed)
 }
 

@@ -122,7 +122,7 @@ func (s *Server) tryNew(q *request, obj runtime.Object, dryRun bool) (_ runtime.
 	if err := s.initializing.decide(q, in); err != nil {
 		return nil, err
 	}
-	holds, err := q.allocate(admitted(in), nil, dryRun)
+	holds, err := s.allocate(q, admitted(in), nil, dryRun)
 	defer func() { holds.settle(err) }()
 	if err != nil {
 		return nil, err

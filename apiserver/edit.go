@@ -84,7 +84,7 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 	if s.config.Admission != nil {
 		q.prepare(admitted(in), old) // again, because admission may have set any field
 	}
-	holds, err := q.allocate(admitted(in), old, e.dryRun)
+	holds, err := s.allocate(q, admitted(in), old, e.dryRun)
 	defer func() { holds.settle(err) }()
 	if err != nil {
 		return nil, err

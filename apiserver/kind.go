@@ -42,6 +42,8 @@ type servedKind struct {
 	forms    forms
 	// claims are the names that no two objects may have; nil without Allocation.
 	claims *claims.Table
+	// shown has those claims that are objects of another kind; nil if there are none.
+	shown *shownClaims
 	// trackers record who owns the fields, by subresource.
 	trackers map[string]func() (*ownership.Tracker, error)
 	// life counts the requests for a kind that may be removed; nil for all others.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -174,9 +175,38 @@ type Allocation struct {
 	Names func(obj runtime.Object) []string
 	// Fill completes obj, which is about to be validated and stored; old is nil for a new object.
 	// It takes the values of obj that old does not have, and returns an API status error if one is
-	// not available. take reports whether the value was free or already obj's. In a dry run take
+	// not available.
+	Fill func(obj, old runtime.Object, values Values) error
+	// Shown, if not nil, records some of the values as objects of another resource.
+	Shown *ShownValues
+}
+
+// Values are the values of the objects of a resource, during the allocation for one object.
+type Values interface {
+	// Take takes a value, and reports whether it was free or already the object's. In a dry run it
 	// changes nothing.
-	Fill func(obj, old runtime.Object, take func(name string) (bool, error)) error
+	Take(name string) (bool, error)
+	// Taken returns a function that reports from memory whether a value was taken when Taken was
+	// called. It knows only values that [Allocation.Shown] records.
+	Taken() (func(name string) bool, error)
+	// All returns the objects of another resource, which are shared and must not be changed. There
+	// are none if the server does not serve it.
+	All(resource schema.GroupResource) ([]runtime.Object, error)
+}
+
+// ShownValues are values that are recorded as objects, such as IPAddresses, which clients can read.
+// The server stores and removes them itself, without admission. All fields are required.
+type ShownValues struct {
+	// Resource is the resource of the objects, which has no namespaces. If it is not served, the
+	// values are recorded as all others are.
+	Resource schema.GroupResource
+	// Name returns the name of the object that records a value, or "" if it is not recorded so.
+	Name func(value string) string
+	// New returns the object that records a value of the object of that namespace and name.
+	New func(value, namespace, name string) runtime.Object
+	// Holder returns the namespace and the name of the object that has the value. ok is false if
+	// obj is a client's own, so that only clients remove it.
+	Holder func(obj runtime.Object) (namespace, name string, ok bool)
 }
 
 // Strategy completes and checks objects of one type. Every function may be nil.

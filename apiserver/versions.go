@@ -271,7 +271,7 @@ func (c *conversion) fields(fields map[string]func(runtime.Object) string) map[s
 func (c *conversion) allocation(a *Allocation) *Allocation {
 	return &Allocation{
 		Names: ask(c, a.Names),
-		Fill: func(obj, old runtime.Object, take func(name string) (bool, error)) error {
+		Fill: func(obj, old runtime.Object, values Values) error {
 			var was runtime.Object
 			if old != nil {
 				var err error
@@ -279,8 +279,9 @@ func (c *conversion) allocation(a *Allocation) *Allocation {
 					return err
 				}
 			}
-			return c.tryChange(obj, func(stored runtime.Object) error { return a.Fill(stored, was, take) })
+			return c.tryChange(obj, func(stored runtime.Object) error { return a.Fill(stored, was, values) })
 		},
+		Shown: a.Shown,
 	}
 }
 

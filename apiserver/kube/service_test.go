@@ -42,7 +42,7 @@ func TestServiceAddresses(t *testing.T) {
 	c.refused(`{metadata: {name: b}, spec: {clusterIP: `+a.Spec.ClusterIP+`, ports: [{port: 80}]}}`,
 		422, `spec.clusterIPs: Invalid value: [\"`+a.Spec.ClusterIP+`\"]: failed to allocate IP `+a.Spec.ClusterIP+`: provided IP is already allocated`)
 	c.refused(`{metadata: {name: b}, spec: {clusterIP: 10.1.0.1, ports: [{port: 80}]}}`,
-		422, `the provided IP (10.1.0.1) is not in the valid range. The range of valid IPs is 10.0.0.0/30`)
+		422, `failed to allocate IP 10.1.0.1: the provided network does not match the current range`)
 	b := c.service(c.do("POST", servicePath, `{metadata: {name: b}, spec: {ipFamilyPolicy: PreferDualStack, ports: [{port: 80}]}}`, 201))
 	if len(b.Spec.ClusterIPs) != 2 || b.Spec.ClusterIPs[0] == a.Spec.ClusterIP || !strings.HasPrefix(b.Spec.ClusterIPs[1], "fd00::") {
 		t.Errorf("spec %+v", b.Spec)

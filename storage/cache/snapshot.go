@@ -37,6 +37,11 @@ func (s Snapshot[T]) All(prefix, after storage.Key) iter.Seq[*Item[T]] {
 	}
 }
 
+// Get returns the item of key.
+func (s Snapshot[T]) Get(key storage.Key) (*Item[T], bool) {
+	return s.tree.Get(&Item[T]{Record: storage.Record{Key: key}})
+}
+
 // Len returns the number of items.
 func (s Snapshot[T]) Len() int { return s.tree.Len() }
 

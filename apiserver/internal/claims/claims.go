@@ -3,9 +3,10 @@
 //
 // A claim is a record under the name, written before its object is stored, in one guarded write. So of
 // any number of servers one gets the name. A claim whose object is not there, or no longer has the name,
-// may be taken over after a minute: its server has failed, or could not give it back.
+// may be taken over after a minute: its server has failed, or could not give it back. With [Config.Shown],
+// the claims of some names are objects that clients see, such as IPAddresses.
 //
-//	attempt, err := table.Begin(ctx, key, uid)
+//	attempt, err := table.Begin(ctx, key, uid, false)
 //	free, err := attempt.Take(ctx, "ip/10.96.0.10", false)
 //	// store the object, unless attempt.Late()
 //	attempt.GiveUp(ctx) // if it was not stored
@@ -13,7 +14,6 @@ package claims
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,11 +28,27 @@ import (
 // most half of that time after it took its names; the other half allows for clocks that differ.
 const claimTime = time.Minute
 
-// A claim is stored under a name and says which object has it.
-type claim struct {
+// A Claim says which object has a name.
+type Claim struct {
+	// Holder is the key of the object, UID its UID. UID is empty if only the key is known.
 	Holder storage.Key `json:"holder"`
 	UID    types.UID   `json:"uid"`
-	Time   time.Time   `json:"time"`
+	// Time is when the attempt to store the object began.
+	Time time.Time `json:"time"`
+	// Kept is set for a claim that only a client gives back.
+	Kept bool `json:"-"`
+}
+
+// Shown stores claims as objects that clients see. Such a claim has no UID.
+type Shown interface {
+	// Key returns the key of the claim of name. ok is false if name has no such object.
+	Key(name string) (key storage.Key, ok bool)
+	// Encode returns the value of a new claim of name.
+	Encode(name string, c Claim) ([]byte, error)
+	// Renew returns the value of a stored claim with the time of c.
+	Renew(record storage.Record, c Claim) ([]byte, error)
+	// Decode returns a stored claim.
+	Decode(record storage.Record) (Claim, error)
 }
 
 // Config says whose claims a Table holds. All fields but Log must be set.
@@ -42,6 +58,9 @@ type Config struct {
 	Held, Objects storage.Key
 	// Names decodes a stored object and returns its UID and the names that it has.
 	Names func(object storage.Record) (types.UID, []string, error)
+	// Shown, if not nil, has the claims of some names as objects, whose keys begin with ShownRoot.
+	Shown     Shown
+	ShownRoot storage.Key
 	// Log is silent when zero.
 	Log logr.Logger
 }
@@ -65,66 +84,86 @@ func New(c Config) *Table {
 // object already has is renewed, because another server may be about to take it over. It is not in
 // taken, because another attempt may rely on it. An Attempt is used by one goroutine.
 type Attempt struct {
-	table *Table
-	claim claim
-	taken []storage.Record
+	table  *Table
+	claim  Claim
+	stored bool // the object is stored, and the attempt changes it
+	taken  []storage.Record
 }
 
-// Begin begins an attempt to store the object of uid under key.
-func (t *Table) Begin(ctx context.Context, key storage.Key, uid types.UID) (*Attempt, error) {
+// Begin begins an attempt to store the object of uid under key, or to change it if it is stored.
+func (t *Table) Begin(ctx context.Context, key storage.Key, uid types.UID, stored bool) (*Attempt, error) {
 	if err := t.adopt(ctx); err != nil {
 		return nil, err
 	}
-	return &Attempt{table: t, claim: claim{key, uid, time.Now()}}, nil
+	return &Attempt{table: t, claim: Claim{Holder: key, UID: uid, Time: time.Now()}, stored: stored}, nil
 }
 
 // Take claims a name, unless it only looks, and reports whether the name was free or the object's
 // already.
 func (a *Attempt) Take(ctx context.Context, name string, look bool) (bool, error) {
-	store, key := a.table.config.Store, a.table.config.Held+storage.Key(name)
-	value, err := json.Marshal(a.claim)
+	place := a.table.place(name)
+	value, err := place.encode(a.claim)
 	if err != nil {
 		return false, err
 	}
 	for {
-		record, err := store.Get(ctx, key, 0)
-		change := storage.Change{Op: storage.Create, Key: key, Value: value}
-		own := false
+		record, err := a.try(ctx, place, value, look)
 		switch {
-		case err == nil:
-			var free bool
-			if free, own, err = a.mayTake(ctx, record); err != nil || !free || look {
-				return free, err
-			}
-			change.Op, change.Previous = storage.Update, record.Revision
-		case !errors.Is(err, storage.ErrNotFound):
+		case errors.Is(err, storage.ErrNotFound): // it only looks
+			return true, nil
+		case err == nil && !look:
+			a.taken = append(a.taken, record)
+			return true, nil
+		case err != nil && !errors.Is(err, storage.ErrExists):
 			return false, err
-		case look:
+		}
+		free, own, err := a.mayTake(ctx, place, record)
+		if err != nil || !free || look {
+			return free, err
+		}
+		if own {
+			err = a.renew(ctx, place, record)
+		} else {
+			err = a.table.unclaim(ctx, record)
+		}
+		if own && err == nil {
 			return true, nil
 		}
-		record, err = store.Commit(ctx, change)
-		switch {
-		case err == nil:
-			if !own {
-				a.taken = append(a.taken, record)
-			}
-			return true, nil
-		case !errors.Is(err, storage.ErrExists) && !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound):
+		if err != nil && !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {
 			return false, err
 		}
 	}
 }
 
+// try creates the claim, or reads it if the attempt only looks. With ErrExists it returns the claim
+// that exists.
+func (a *Attempt) try(ctx context.Context, p place, value []byte, look bool) (storage.Record, error) {
+	if look {
+		return a.table.config.Store.Get(ctx, p.key, 0)
+	}
+	return a.table.config.Store.Commit(ctx, storage.Change{Op: storage.Create, Key: p.key, Value: value})
+}
+
+// renew gives the object's own claim the time of the attempt.
+func (a *Attempt) renew(ctx context.Context, p place, record storage.Record) error {
+	value, err := p.renew(record, a.claim)
+	if err != nil {
+		return err
+	}
+	_, err = a.table.config.Store.Commit(ctx, storage.Change{Op: storage.Update, Key: p.key, Value: value, Previous: record.Revision})
+	return err
+}
+
 // mayTake reports whether the object that record names is this one, or no longer has the name.
-func (a *Attempt) mayTake(ctx context.Context, record storage.Record) (free, own bool, err error) {
-	var c claim
-	if err := json.Unmarshal(record.Value, &c); err != nil {
+func (a *Attempt) mayTake(ctx context.Context, p place, record storage.Record) (free, own bool, err error) {
+	c, err := p.decode(record)
+	if err != nil {
 		return false, false, fmt.Errorf("stored claim %s cannot be decoded: %w", record.Key, err)
 	}
-	if c.UID == a.claim.UID {
+	if c.UID != "" && c.UID == a.claim.UID || c.UID == "" && a.stored && c.Holder == a.claim.Holder {
 		return true, true, nil
 	}
-	if time.Since(c.Time) < claimTime {
+	if c.Kept || !Old(c) {
 		return false, false, nil
 	}
 	holder, err := a.table.config.Store.Get(ctx, c.Holder, 0)
@@ -134,13 +173,15 @@ func (a *Attempt) mayTake(ctx context.Context, record storage.Record) (free, own
 	if err != nil {
 		return false, false, err
 	}
-	uid, names, err := a.table.config.Names(holder)
+	_, names, err := a.table.config.Names(holder)
 	if err != nil {
 		return false, false, err
 	}
-	name := string(record.Key[len(a.table.config.Held):])
-	return uid != c.UID || !slices.Contains(names, name), false, nil
+	return !slices.Contains(names, p.name), false, nil
 }
+
+// Old reports whether a claim may be taken over, unless its object has the name.
+func Old(c Claim) bool { return time.Since(c.Time) >= claimTime }
 
 // Late reports whether another server may soon take over the claims: the object must not be stored.
 func (a *Attempt) Late() bool { return time.Since(a.claim.Time) > claimTime/2 }
@@ -148,93 +189,36 @@ func (a *Attempt) Late() bool { return time.Since(a.claim.Time) > claimTime/2 }
 // GiveUp gives back what the attempt has taken. The object must certainly not have been stored.
 func (a *Attempt) GiveUp(ctx context.Context) {
 	for _, record := range a.taken {
-		a.table.unclaim(ctx, record)
+		a.table.giveBack(ctx, record)
 	}
 }
 
-// Release releases names that the object of uid no longer has as of revision. A later claim belongs
-// to a later change, which needs the name again.
-func (t *Table) Release(ctx context.Context, uid types.UID, names []string, revision storage.Revision) {
+// Release releases names that the object of uid under key no longer has as of revision. A later claim
+// belongs to a later change, which needs the name again.
+func (t *Table) Release(ctx context.Context, key storage.Key, uid types.UID, names []string, revision storage.Revision) {
 	for _, name := range names {
-		record, err := t.config.Store.Get(context.WithoutCancel(ctx), t.config.Held+storage.Key(name), 0)
-		var c claim
-		if err == nil && record.Revision < revision && json.Unmarshal(record.Value, &c) == nil && c.UID == uid {
-			t.unclaim(ctx, record)
+		p := t.place(name)
+		record, err := t.config.Store.Get(context.WithoutCancel(ctx), p.key, 0)
+		if err != nil || record.Revision >= revision {
+			continue
+		}
+		c, err := p.decode(record)
+		if err == nil && !c.Kept && (c.UID == uid || c.UID == "" && c.Holder == key) {
+			t.giveBack(ctx, record)
 		}
 	}
 }
 
-// unclaim deletes a claim if it is unchanged. If that fails, the name is free a minute later,
+// giveBack deletes a claim if it is unchanged. If that fails, the name is free a minute later,
 // because the object of the claim does not have it.
-func (t *Table) unclaim(ctx context.Context, record storage.Record) {
-	change := storage.Change{Op: storage.Delete, Key: record.Key, Previous: record.Revision}
-	if _, err := t.config.Store.Commit(context.WithoutCancel(ctx), change); err != nil &&
-		!errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {
+func (t *Table) giveBack(ctx context.Context, record storage.Record) {
+	err := t.unclaim(context.WithoutCancel(ctx), record)
+	if err != nil && !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {
 		t.config.Log.Error(err, "cannot give back", "key", record.Key)
 	}
 }
 
-// adopt claims the names of stored objects without a claim, which another program has stored. It
-// runs once, before anything is allocated. Such a claim has no time: each request for the name
-// checks whether the object of the claim still exists.
-func (t *Table) adopt(ctx context.Context) (err error) {
-	select {
-	case _, todo := <-t.adoption:
-		if !todo {
-			return nil
-		}
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() {
-		if err == nil {
-			close(t.adoption)
-			return
-		}
-		t.adoption <- struct{}{}
-	}()
-	// Read the claims first: a server that stores an object afterwards has claimed its names.
-	claims, err := t.config.Store.List(ctx, t.config.Held, storage.ListOptions{})
-	if err != nil {
-		return err
-	}
-	claimed := make(map[storage.Key]bool, len(claims.Records))
-	for _, record := range claims.Records {
-		claimed[record.Key] = true
-	}
-	objects, err := t.config.Store.List(ctx, t.config.Objects, storage.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for _, record := range objects.Records {
-		if err := t.adoptOne(ctx, record, claimed); err != nil {
-			return fmt.Errorf("claim for %s: %w", record.Key, err)
-		}
-	}
-	return nil
-}
-
-// adoptOne claims the names of one object. An object that cannot be decoded has none that are
-// known.
-func (t *Table) adoptOne(ctx context.Context, record storage.Record, claimed map[storage.Key]bool) error {
-	uid, names, err := t.config.Names(record)
-	if err != nil {
-		t.config.Log.Error(err, "object left out of allocation", "key", string(record.Key))
-		return nil
-	}
-	for _, name := range names {
-		key := t.config.Held + storage.Key(name)
-		if claimed[key] {
-			continue
-		}
-		value, err := json.Marshal(claim{Holder: record.Key, UID: uid})
-		if err != nil {
-			return err
-		}
-		_, err = t.config.Store.Commit(ctx, storage.Change{Op: storage.Create, Key: key, Value: value})
-		if err != nil && !errors.Is(err, storage.ErrExists) {
-			return err
-		}
-	}
-	return nil
+func (t *Table) unclaim(ctx context.Context, record storage.Record) error {
+	_, err := t.config.Store.Commit(ctx, storage.Change{Op: storage.Delete, Key: record.Key, Previous: record.Revision})
+	return err
 }

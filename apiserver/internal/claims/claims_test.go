@@ -43,7 +43,7 @@ func put(t *testing.T, store storage.Store, key storage.Key, o stored) storage.R
 
 func begin(t *testing.T, table *Table, uid types.UID) *Attempt {
 	t.Helper()
-	a, err := table.Begin(t.Context(), "/objects/"+storage.Key(uid), uid)
+	a, err := table.Begin(t.Context(), "/objects/"+storage.Key(uid), uid, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,11 +85,11 @@ func TestOneHasTheName(t *testing.T) {
 		time.Sleep(claimTime)
 		take(t, c, "y", true)
 		take(t, c, "x", false)
-		two.Release(t.Context(), "b", []string{"x"}, 1) // by a change before the claim
+		two.Release(t.Context(), "/objects/b", "b", []string{"x"}, 1) // by a change before the claim
 		take(t, c, "x", false)
-		two.Release(t.Context(), "c", []string{"x"}, written.Revision) // of another object
+		two.Release(t.Context(), "/objects/c", "c", []string{"x"}, written.Revision) // of another object
 		take(t, c, "x", false)
-		two.Release(t.Context(), "b", []string{"x"}, written.Revision)
+		two.Release(t.Context(), "/objects/b", "b", []string{"x"}, written.Revision)
 		take(t, c, "x", true)
 	})
 }
@@ -105,7 +105,7 @@ func TestAdoption(t *testing.T) {
 	table := newTable(store)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := table.Begin(ended, "/objects/new", "new"); !errors.Is(err, context.Canceled) {
+	if _, err := table.Begin(ended, "/objects/new", "new", false); !errors.Is(err, context.Canceled) {
 		t.Fatalf("with an ended context: %v", err)
 	}
 	a := begin(t, table, "new")
@@ -132,7 +132,7 @@ func TestRace(t *testing.T) {
 	for n := range 60 {
 		all.Go(func() {
 			uid := types.UID(rune('A' + n))
-			a, err := tables[n%len(tables)].Begin(t.Context(), "/objects/"+storage.Key(uid), uid)
+			a, err := tables[n%len(tables)].Begin(t.Context(), "/objects/"+storage.Key(uid), uid, false)
 			if err != nil {
 				t.Error(err)
 				return
