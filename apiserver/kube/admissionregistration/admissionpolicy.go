@@ -33,18 +33,13 @@ func ValidatingAdmissionPolicies() apiserver.Resource {
 	return apiserver.For(kinds.ValidatingAdmissionPolicies, apiserver.Resource{
 		Versions: define.Formerly(kinds.ValidatingAdmissionPolicies, "v1beta1"),
 		Strategy: define.Strategy[*policy]{
+			Counted: func(p *policy) any { return &p.Spec },
 			Default: func(p *policy) {
 				optional.SetIfNil(&p.Spec.FailurePolicy, admissionv1.Fail)
 				completeMatch(p.Spec.MatchConstraints)
 			},
-			Create: func(p *policy) {
-				p.Status = admissionv1.ValidatingAdmissionPolicyStatus{}
-				p.Generation = 1
-			},
-			Update: func(p, old *policy) {
-				old.Status.DeepCopyInto(&p.Status)
-				p.Generation = define.NextGeneration(old.Generation, define.Differ(&p.Spec, &old.Spec))
-			},
+			Create:         func(p *policy) { p.Status = admissionv1.ValidatingAdmissionPolicyStatus{} },
+			Update:         func(p, old *policy) { old.Status.DeepCopyInto(&p.Status) },
 			Validate:       validateAdmissionPolicy,
 			ValidateUpdate: func(p, _ *policy) field.ErrorList { return validateAdmissionPolicy(p) },
 		}.Erase(),
@@ -253,11 +248,8 @@ func ValidatingAdmissionPolicyBindings() apiserver.Resource {
 	return apiserver.For(kinds.ValidatingAdmissionPolicyBindings, apiserver.Resource{
 		Versions: define.Formerly(kinds.ValidatingAdmissionPolicyBindings, "v1beta1"),
 		Strategy: define.Strategy[*binding]{
-			Default: func(b *binding) { completeMatch(b.Spec.MatchResources) },
-			Create:  func(b *binding) { b.Generation = 1 },
-			Update: func(b, old *binding) {
-				b.Generation = define.NextGeneration(old.Generation, define.Differ(&b.Spec, &old.Spec))
-			},
+			Counted:        func(b *binding) any { return &b.Spec },
+			Default:        func(b *binding) { completeMatch(b.Spec.MatchResources) },
 			Validate:       validateAdmissionBinding,
 			ValidateUpdate: func(b, _ *binding) field.ErrorList { return validateAdmissionBinding(b) },
 		}.Erase(),

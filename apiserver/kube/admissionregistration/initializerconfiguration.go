@@ -19,10 +19,7 @@ func InitializerConfigurations() apiserver.Resource {
 	type config = initializers.InitializerConfiguration
 	return apiserver.For(initializers.Configurations, apiserver.Resource{
 		Strategy: define.Strategy[*config]{
-			Create: func(c *config) { c.Generation = 1 },
-			Update: func(c, old *config) {
-				c.Generation = define.NextGeneration(old.Generation, define.Differ(c.Initializers, old.Initializers))
-			},
+			Counted:        func(c *config) any { return c.Initializers },
 			Validate:       validateInitializers,
 			ValidateUpdate: func(c, _ *config) field.ErrorList { return validateInitializers(c) },
 		}.Erase(),

@@ -20,13 +20,10 @@ func MutatingAdmissionPolicies() apiserver.Resource {
 	return apiserver.For(kinds.MutatingAdmissionPolicies, apiserver.Resource{
 		Versions: define.Formerly(kinds.MutatingAdmissionPolicies, "v1beta1"),
 		Strategy: define.Strategy[*policy]{
+			Counted: func(p *policy) any { return &p.Spec },
 			Default: func(p *policy) {
 				optional.SetIfNil(&p.Spec.FailurePolicy, admissionv1.Fail)
 				completeMatch(p.Spec.MatchConstraints)
-			},
-			Create: func(p *policy) { p.Generation = 1 },
-			Update: func(p, old *policy) {
-				p.Generation = define.NextGeneration(old.Generation, define.Differ(&p.Spec, &old.Spec))
 			},
 			Validate:       validateMutatingPolicy,
 			ValidateUpdate: func(p, _ *policy) field.ErrorList { return validateMutatingPolicy(p) },
@@ -105,11 +102,8 @@ func MutatingAdmissionPolicyBindings() apiserver.Resource {
 	return apiserver.For(kinds.MutatingAdmissionPolicyBindings, apiserver.Resource{
 		Versions: define.Formerly(kinds.MutatingAdmissionPolicyBindings, "v1beta1"),
 		Strategy: define.Strategy[*binding]{
-			Default: func(b *binding) { completeMatch(b.Spec.MatchResources) },
-			Create:  func(b *binding) { b.Generation = 1 },
-			Update: func(b, old *binding) {
-				b.Generation = define.NextGeneration(old.Generation, define.Differ(&b.Spec, &old.Spec))
-			},
+			Counted:        func(b *binding) any { return &b.Spec },
+			Default:        func(b *binding) { completeMatch(b.Spec.MatchResources) },
 			Validate:       validateMutatingBinding,
 			ValidateUpdate: func(b, _ *binding) field.ErrorList { return validateMutatingBinding(b) },
 		}.Erase(),

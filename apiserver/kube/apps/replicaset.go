@@ -19,18 +19,13 @@ import (
 // ReplicaSets returns the resource of the kind ReplicaSet.
 func ReplicaSets() apiserver.Resource {
 	main := define.Strategy[*appsv1.ReplicaSet]{
+		Counted: func(rs *appsv1.ReplicaSet) any { return &rs.Spec },
 		Default: func(rs *appsv1.ReplicaSet) {
 			optional.SetIfNil(&rs.Spec.Replicas, 1)
 			podspec.Default(&rs.Spec.Template.Spec)
 		},
-		Create: func(rs *appsv1.ReplicaSet) {
-			rs.Status = appsv1.ReplicaSetStatus{}
-			rs.Generation = 1
-		},
-		Update: func(rs, old *appsv1.ReplicaSet) {
-			old.Status.DeepCopyInto(&rs.Status)
-			rs.Generation = define.NextGeneration(old.Generation, define.Differ(&rs.Spec, &old.Spec))
-		},
+		Create:   func(rs *appsv1.ReplicaSet) { rs.Status = appsv1.ReplicaSetStatus{} },
+		Update:   func(rs, old *appsv1.ReplicaSet) { old.Status.DeepCopyInto(&rs.Status) },
 		Validate: validateReplicaSet,
 		ValidateUpdate: func(rs, old *appsv1.ReplicaSet) field.ErrorList {
 			ps := check.Problems{List: validateReplicaSet(rs)}

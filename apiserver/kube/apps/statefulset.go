@@ -20,16 +20,15 @@ import (
 // StatefulSets returns the resource of the kind StatefulSet.
 func StatefulSets() apiserver.Resource {
 	main := define.Strategy[*appsv1.StatefulSet]{
+		Counted: func(s *appsv1.StatefulSet) any { return &s.Spec },
 		Default: completeStatefulSet,
 		Create: func(s *appsv1.StatefulSet) {
 			s.Status = appsv1.StatefulSetStatus{}
-			s.Generation = 1
 			dropMaxUnavailable(s, &appsv1.StatefulSet{})
 		},
 		Update: func(s, old *appsv1.StatefulSet) {
 			old.Status.DeepCopyInto(&s.Status)
 			dropMaxUnavailable(s, old)
-			s.Generation = define.NextGeneration(old.Generation, define.Differ(&s.Spec, &old.Spec))
 		},
 		Validate:       validateStatefulSet,
 		ValidateUpdate: validateStatefulSetUpdate,

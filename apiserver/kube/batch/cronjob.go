@@ -26,15 +26,10 @@ const maxCronJobName = 52
 func CronJobs() apiserver.Resource {
 	return apiserver.For(kinds.CronJobs, apiserver.Resource{
 		Strategy: define.Strategy[*batchv1.CronJob]{
+			Counted: func(c *batchv1.CronJob) any { return &c.Spec },
 			Default: completeCronJob,
-			Create: func(c *batchv1.CronJob) {
-				c.Status = batchv1.CronJobStatus{}
-				c.Generation = 1
-			},
-			Update: func(c, old *batchv1.CronJob) {
-				old.Status.DeepCopyInto(&c.Status)
-				c.Generation = define.NextGeneration(old.Generation, define.Differ(&c.Spec, &old.Spec))
-			},
+			Create:  func(c *batchv1.CronJob) { c.Status = batchv1.CronJobStatus{} },
+			Update:  func(c, old *batchv1.CronJob) { old.Status.DeepCopyInto(&c.Status) },
 			Validate: func(c *batchv1.CronJob) field.ErrorList {
 				ps := check.Problems{List: validateCronJob(c, nil)}
 				ps.Valid(len(c.Name) <= maxCronJobName, field.NewPath("metadata", "name"), c.Name,

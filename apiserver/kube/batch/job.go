@@ -32,12 +32,10 @@ const jobRetries = 6
 func Jobs() apiserver.Resource {
 	r := apiserver.For(kinds.Jobs, apiserver.Resource{
 		Strategy: define.Strategy[*batchv1.Job]{
-			Default: completeJob,
-			Create:  createJob,
-			Update: func(job, old *batchv1.Job) {
-				old.Status.DeepCopyInto(&job.Status)
-				job.Generation = define.NextGeneration(old.Generation, define.Differ(&job.Spec, &old.Spec))
-			},
+			Counted:        func(job *batchv1.Job) any { return &job.Spec },
+			Default:        completeJob,
+			Create:         createJob,
+			Update:         func(job, old *batchv1.Job) { old.Status.DeepCopyInto(&job.Status) },
 			Validate:       validateJob,
 			ValidateUpdate: validateJobUpdate,
 		}.Erase(),
@@ -100,7 +98,6 @@ func completeFailurePolicy(policy *batchv1.PodFailurePolicy) {
 // with it.
 func createJob(job *batchv1.Job) {
 	job.Status = batchv1.JobStatus{}
-	job.Generation = 1
 	if optional.Deref(job.Spec.ManualSelector) {
 		return
 	}

@@ -23,11 +23,8 @@ func PodTemplates() apiserver.Resource {
 	}
 	return apiserver.For(kinds.PodTemplates, apiserver.Resource{
 		Strategy: define.Strategy[*corev1.PodTemplate]{
-			Default: func(t *corev1.PodTemplate) { podspec.Default(&t.Template.Spec) },
-			Create:  func(t *corev1.PodTemplate) { t.Generation = 1 },
-			Update: func(t, old *corev1.PodTemplate) {
-				t.Generation = define.NextGeneration(old.Generation, define.Differ(&t.Template, &old.Template))
-			},
+			Counted:        func(t *corev1.PodTemplate) any { return &t.Template },
+			Default:        func(t *corev1.PodTemplate) { podspec.Default(&t.Template.Spec) },
 			Validate:       validatePodTemplate,
 			ValidateUpdate: func(t, _ *corev1.PodTemplate) field.ErrorList { return validatePodTemplate(t) },
 		}.Erase(),

@@ -20,15 +20,10 @@ import (
 // ReplicationControllers returns the resource of the kind ReplicationController.
 func ReplicationControllers() apiserver.Resource {
 	main := define.Strategy[*corev1.ReplicationController]{
-		Default: completeReplicationController,
-		Create: func(rc *corev1.ReplicationController) {
-			rc.Status = corev1.ReplicationControllerStatus{}
-			rc.Generation = 1
-		},
-		Update: func(rc, old *corev1.ReplicationController) {
-			old.Status.DeepCopyInto(&rc.Status)
-			rc.Generation = define.NextGeneration(old.Generation, define.Differ(&rc.Spec, &old.Spec))
-		},
+		Counted:        func(rc *corev1.ReplicationController) any { return &rc.Spec },
+		Default:        completeReplicationController,
+		Create:         func(rc *corev1.ReplicationController) { rc.Status = corev1.ReplicationControllerStatus{} },
+		Update:         func(rc, old *corev1.ReplicationController) { old.Status.DeepCopyInto(&rc.Status) },
 		Validate:       validateReplicationController,
 		ValidateUpdate: func(rc, _ *corev1.ReplicationController) field.ErrorList { return validateReplicationController(rc) },
 	}

@@ -34,15 +34,10 @@ func FlowSchemas() apiserver.Resource {
 	spec := flowcontrolv1.FlowSchemaSpec{}.SwaggerDoc()
 	return apiserver.For(kinds.FlowSchemas, apiserver.Resource{
 		Strategy: define.Strategy[*schema]{
-			Default: func(s *schema) { optional.SetIfEmpty(&s.Spec.MatchingPrecedence, defaultPrecedence) },
-			Create: func(s *schema) {
-				s.Status = flowcontrolv1.FlowSchemaStatus{}
-				s.Generation = 1
-			},
-			Update: func(s, old *schema) {
-				old.Status.DeepCopyInto(&s.Status)
-				s.Generation = define.NextGeneration(old.Generation, define.Differ(&s.Spec, &old.Spec))
-			},
+			Counted:        func(s *schema) any { return &s.Spec },
+			Default:        func(s *schema) { optional.SetIfEmpty(&s.Spec.MatchingPrecedence, defaultPrecedence) },
+			Create:         func(s *schema) { s.Status = flowcontrolv1.FlowSchemaStatus{} },
+			Update:         func(s, old *schema) { old.Status.DeepCopyInto(&s.Status) },
 			Validate:       validateFlowSchema,
 			ValidateUpdate: func(s, _ *schema) field.ErrorList { return validateFlowSchema(s) },
 		}.Erase(),

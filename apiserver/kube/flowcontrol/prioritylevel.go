@@ -45,15 +45,10 @@ func PriorityLevelConfigurations() apiserver.Resource {
 	}
 	return apiserver.For(kinds.PriorityLevelConfigurations, apiserver.Resource{
 		Strategy: define.Strategy[*level]{
-			Default: completePriorityLevel,
-			Create: func(l *level) {
-				l.Status = flowcontrolv1.PriorityLevelConfigurationStatus{}
-				l.Generation = 1
-			},
-			Update: func(l, old *level) {
-				old.Status.DeepCopyInto(&l.Status)
-				l.Generation = define.NextGeneration(old.Generation, define.Differ(&l.Spec, &old.Spec))
-			},
+			Counted:        func(l *level) any { return &l.Spec },
+			Default:        completePriorityLevel,
+			Create:         func(l *level) { l.Status = flowcontrolv1.PriorityLevelConfigurationStatus{} },
+			Update:         func(l, old *level) { old.Status.DeepCopyInto(&l.Status) },
 			Validate:       validatePriorityLevel,
 			ValidateUpdate: func(l, _ *level) field.ErrorList { return validatePriorityLevel(l) },
 		}.Erase(),

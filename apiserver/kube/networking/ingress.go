@@ -23,14 +23,9 @@ func Ingresses() apiserver.Resource {
 	type ingress = networkingv1.Ingress
 	return apiserver.For(kinds.Ingresses, apiserver.Resource{
 		Strategy: define.Strategy[*ingress]{
-			Create: func(in *ingress) {
-				in.Status = networkingv1.IngressStatus{}
-				in.Generation = 1
-			},
-			Update: func(in, old *ingress) {
-				old.Status.DeepCopyInto(&in.Status)
-				in.Generation = define.NextGeneration(old.Generation, define.Differ(&in.Spec, &old.Spec))
-			},
+			Counted: func(in *ingress) any { return &in.Spec },
+			Create:  func(in *ingress) { in.Status = networkingv1.IngressStatus{} },
+			Update:  func(in, old *ingress) { old.Status.DeepCopyInto(&in.Status) },
 			Validate: func(in *ingress) field.ErrorList {
 				ps := check.Problems{List: validateIngress(in)}
 				class, ok := in.Annotations[ingressClassAnnotation]

@@ -22,14 +22,11 @@ func IngressClasses() apiserver.Resource {
 	doc := networkingv1.IngressClassSpec{}.SwaggerDoc()
 	return apiserver.For(kinds.IngressClasses, apiserver.Resource{
 		Strategy: define.Strategy[*class]{
+			Counted: func(c *class) any { return &c.Spec },
 			Default: func(c *class) {
 				if c.Spec.Parameters != nil {
 					optional.SetIfNil(&c.Spec.Parameters.Scope, networkingv1.IngressClassParametersReferenceScopeCluster)
 				}
-			},
-			Create: func(c *class) { c.Generation = 1 },
-			Update: func(c, old *class) {
-				c.Generation = define.NextGeneration(old.Generation, define.Differ(&c.Spec, &old.Spec))
 			},
 			Validate: validateIngressClass,
 			ValidateUpdate: func(c, old *class) field.ErrorList {

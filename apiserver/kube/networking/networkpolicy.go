@@ -22,11 +22,8 @@ func NetworkPolicies() apiserver.Resource {
 	type policy = networkingv1.NetworkPolicy
 	return apiserver.For(kinds.NetworkPolicies, apiserver.Resource{
 		Strategy: define.Strategy[*policy]{
-			Default: completeNetworkPolicy,
-			Create:  func(n *policy) { n.Generation = 1 },
-			Update: func(n, old *policy) {
-				n.Generation = define.NextGeneration(old.Generation, define.Differ(&n.Spec, &old.Spec))
-			},
+			Counted:        func(n *policy) any { return &n.Spec },
+			Default:        completeNetworkPolicy,
 			Validate:       func(n *policy) field.ErrorList { return validateNetworkPolicy(n, nil) },
 			ValidateUpdate: func(n, old *policy) field.ErrorList { return validateNetworkPolicy(n, policyCIDRs(old)) },
 		}.Erase(),

@@ -18,14 +18,9 @@ func PodDisruptionBudgets() apiserver.Resource {
 	spec, state := policyv1.PodDisruptionBudgetSpec{}.SwaggerDoc(), policyv1.PodDisruptionBudgetStatus{}.SwaggerDoc()
 	return apiserver.For(kinds.PodDisruptionBudgets, apiserver.Resource{
 		Strategy: define.Strategy[*budget]{
-			Create: func(b *budget) {
-				b.Status = policyv1.PodDisruptionBudgetStatus{}
-				b.Generation = 1
-			},
-			Update: func(b, old *budget) {
-				old.Status.DeepCopyInto(&b.Status)
-				b.Generation = define.NextGeneration(old.Generation, define.Differ(&b.Spec, &old.Spec))
-			},
+			Counted:        func(b *budget) any { return &b.Spec },
+			Create:         func(b *budget) { b.Status = policyv1.PodDisruptionBudgetStatus{} },
+			Update:         func(b, old *budget) { old.Status.DeepCopyInto(&b.Status) },
 			Validate:       validateBudget,
 			ValidateUpdate: func(b, _ *budget) field.ErrorList { return validateBudget(b) },
 		}.Erase(),

@@ -29,6 +29,7 @@ func CSIDrivers() apiserver.Resource {
 	doc := storagev1.CSIDriverSpec{}.SwaggerDoc()
 	return apiserver.For(kinds.CSIDrivers, apiserver.Resource{
 		Strategy: define.Strategy[*driver]{
+			Counted: func(d *driver) any { return &d.Spec },
 			Default: completeCSIDriver,
 			Create: func(d *driver) {
 				d.Spec.PreventPodSchedulingIfMissing = nil // off by default upstream
@@ -37,7 +38,6 @@ func CSIDrivers() apiserver.Resource {
 				if old.Spec.PreventPodSchedulingIfMissing == nil {
 					d.Spec.PreventPodSchedulingIfMissing = nil
 				}
-				d.Generation = define.NextGeneration(old.Generation, define.Differ(&d.Spec, &old.Spec))
 			},
 			Validate: validateCSIDriver,
 			ValidateUpdate: func(d, old *driver) field.ErrorList {

@@ -13,10 +13,7 @@ import (
 func Example() {
 	r := apiserver.For(kinds.Nodes, apiserver.Resource{
 		Strategy: define.Strategy[*corev1.Node]{
-			Create: func(n *corev1.Node) { n.Generation = 1 },
-			Update: func(n, old *corev1.Node) {
-				n.Generation = define.NextGeneration(old.Generation, define.Differ(&n.Spec, &old.Spec))
-			},
+			Counted: func(n *corev1.Node) any { return &n.Spec },
 		}.Erase(),
 		Fields: define.Fields[*corev1.Node]{"spec.providerID": func(n *corev1.Node) string { return n.Spec.ProviderID }}.Erase(),
 	})

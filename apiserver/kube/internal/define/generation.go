@@ -5,7 +5,27 @@ import (
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+// counts returns functions that also set the generation of an object, after create and update.
+func (s Strategy[T]) counts(create func(T), update func(obj, old T)) (func(T), func(obj, old T)) {
+	first := func(obj T) {
+		if create != nil {
+			create(obj)
+		}
+		generationOf(obj).SetGeneration(1)
+	}
+	next := func(obj, old T) {
+		if update != nil {
+			update(obj, old)
+		}
+		generationOf(obj).SetGeneration(NextGeneration(generationOf(old).GetGeneration(), Differ(s.Counted(obj), s.Counted(old))))
+	}
+	return first, next
+}
+
+func generationOf(obj any) metav1.Object { return obj.(metav1.Object) }
 
 // NextGeneration returns the generation of an object, one higher if its desired state changed.
 func NextGeneration(generation int64, changed bool) int64 {

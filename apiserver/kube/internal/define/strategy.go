@@ -16,6 +16,9 @@ import (
 
 // A Strategy is an [apiserver.Strategy] over one Go type. Functions may be nil.
 type Strategy[T runtime.Object] struct {
+	// Counted returns the part of an object whose changes its metadata.generation counts. A new object has
+	// generation 1. It needs objects that are a metav1.Object.
+	Counted        func(obj T) any
 	Default        func(obj T)
 	Create         func(obj T)
 	Update         func(obj, old T)
@@ -26,6 +29,9 @@ type Strategy[T runtime.Object] struct {
 // Erase returns the strategy for objects of any type.
 func (s Strategy[T]) Erase() apiserver.Strategy {
 	var out apiserver.Strategy
+	if s.Counted != nil {
+		s.Create, s.Update = s.counts(s.Create, s.Update)
+	}
 	if s.Default != nil {
 		out.Default = func(obj runtime.Object) { s.Default(obj.(T)) }
 	}
