@@ -30,7 +30,7 @@ func (s *Server) apply(q *request, o *metav1.PatchOptions, data []byte) error {
 		}
 		tracks = viewOf(q.sub)
 	}
-	tracker, err := q.kind.tracker(tracks)
+	tracker, err := q.tracker(tracks)
 	if err != nil {
 		return err
 	}

@@ -136,7 +136,7 @@ func (s *Server) tryNew(q *request, obj runtime.Object, dryRun bool) (_ runtime.
 	if err := holds.late(); err != nil {
 		return nil, err
 	}
-	return admitted(in), s.insert(q, admitted(in), dryRun)
+	return s.insert(q, admitted(in), dryRun)
 }
 
 // A namer chooses what is random in a new object, unless identities does.
@@ -190,31 +190,34 @@ func (q *request) validateNew(obj runtime.Object) error {
 	return nil
 }
 
-// insert stores a new object in one transaction and gives it its revision.
-func (s *Server) insert(q *request, obj runtime.Object, dryRun bool) error {
+// insert stores a new object in one transaction and returns it with its revision.
+func (s *Server) insert(q *request, obj runtime.Object, dryRun bool) (runtime.Object, error) {
 	m, ctx := accessor(obj), q.r.Context()
 	key := q.kind.key(q.info.Namespace, m.GetName())
-	data, err := q.kind.encodeHidden(obj, q.hiding.is)
+	data, err := q.kind.encodeHidden(ctx, obj, q.hiding.is)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if obj, err = q.kind.asStored(ctx, obj, data); err != nil {
+		return nil, err
 	}
 	if dryRun {
-		return s.absent(ctx, key)
+		return obj, s.absent(ctx, key)
 	}
 	// Only here, as in kube-apiserver: an object that is invalid, or a dry run, may have one.
 	if m.GetResourceVersion() != "" {
-		return badRequest("resourceVersion should not be set on objects to be created")
+		return nil, badRequest("resourceVersion should not be set on objects to be created")
 	}
 	record, err := s.config.Store.Commit(ctx, storage.Change{Op: storage.Create, Key: key, Value: data, TTL: q.kind.TTL})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	q.kind.standAt(obj, record.Revision)
 	q.kind.cache.put(key, record.Revision, obj, q.hiding.is)
 	if q.kind.AfterCreate != nil {
 		q.kind.AfterCreate(ctx, obj)
 	}
-	return nil
+	return obj, nil
 }
 
 // absent fails with ErrExists where there is something at key.

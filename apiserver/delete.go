@@ -84,7 +84,7 @@ func (q *request) deleteOptions(s *Server) (*metav1.DeleteOptions, error) {
 // finalizers keep it. It returns the object in its last state and whether it is gone.
 func (s *Server) remove(q *request, o *metav1.DeleteOptions) (obj runtime.Object, gone bool, err error) {
 	obj, err = s.changeRecord(q, func(record storage.Record) (runtime.Object, error) {
-		i, err := q.kind.item(record)
+		i, err := q.kind.current(q.r.Context(), record)
 		if err != nil {
 			return nil, err
 		}
@@ -113,9 +113,12 @@ func (s *Server) removeRecord(q *request, o *metav1.DeleteOptions, record storag
 	stays := q.hiding.was == nil && q.kind.beginDelete(obj, o, time.Now())
 	change := storage.Change{Op: storage.Delete, Key: record.Key, Previous: record.Revision}
 	if stays {
-		data, err := q.kind.encode(obj)
+		data, err := q.kind.encode(q.r.Context(), obj)
 		if err != nil || bytes.Equal(data, record.Value) && !record.Stale {
 			return obj, false, err
+		}
+		if obj, err = q.kind.asStored(q.r.Context(), obj, data); err != nil {
+			return nil, false, err
 		}
 		change.Op, change.Value = storage.Update, data
 	}

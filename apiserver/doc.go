@@ -74,6 +74,11 @@
 // read. As in Kubernetes, a request is in the version of its path in every respect,
 // and one strategy checks the objects of all versions.
 //
+// With a [Converter], which may be slow or fail, objects are converted when a request needs them,
+// all of a list at once, and only if they are stored in another version. Every version then has its
+// own strategy. A write shows the object as a read would: converted to be stored, and back. If
+// either fails, nothing is stored.
+//
 // # Hidden objects
 //
 // With [Config].Initializers a new object may have to wait for initializers, as
@@ -108,6 +113,6 @@
 //
 // # What it leaves out
 //
-// CBOR, and conversion by webhooks. How a pod's log or a shell in it is reached is up to
+// CBOR. How a pod's log or a shell in it is reached is up to
 // [Proxy]. Authentication, authorization and admission are packages of their own.
 package apiserver

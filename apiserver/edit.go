@@ -44,7 +44,7 @@ func (s *Server) edit(q *request, e edit) (runtime.Object, error) {
 // attempt applies e to record. It fails with storage.ErrConflict when the
 // record is no longer the newest.
 func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.Object, err error) {
-	i, err := q.kind.item(record)
+	i, err := q.kind.current(q.r.Context(), record)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 			return old, err
 		}
 	}
-	data, err := q.kind.encodeHidden(obj, q.hiding.is)
+	data, err := q.kind.encodeHidden(q.r.Context(), obj, q.hiding.is)
 	if err != nil {
 		return nil, err
 	}
@@ -184,6 +184,11 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 		change.Op, change.Value, change.TTL = storage.Delete, nil, 0
 	case bytes.Equal(data, record.Value) && !record.Stale:
 		return s.initializing.finish(q, old, e.dryRun) // a server that stored it before may have failed
+	}
+	if change.Op == storage.Update {
+		if obj, err = q.kind.asStored(q.r.Context(), obj, data); err != nil {
+			return nil, err
+		}
 	}
 	if e.dryRun {
 		return obj, nil
@@ -212,7 +217,7 @@ func (q *request) appliedBefore(obj, old runtime.Object, record storage.Record) 
 	if !kept {
 		return false, nil
 	}
-	data, err := q.kind.encodeHidden(obj, q.hiding.is)
+	data, err := q.kind.encodeHidden(q.r.Context(), obj, q.hiding.is)
 	accessor(obj).SetManagedFields(now)
 	return bytes.Equal(data, record.Value) && !record.Stale && !q.kind.released(obj, old), err
 }

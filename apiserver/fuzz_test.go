@@ -132,7 +132,7 @@ func FuzzDecodeBody(f *testing.F) {
 			}
 			return
 		}
-		if _, err := k.encode(pod); err != nil {
+		if _, err := k.encode(context.Background(), pod); err != nil {
 			t.Errorf("%s %q cannot be stored: %v", media, body, err)
 		}
 	})

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -106,7 +107,7 @@ func FuzzStored(f *testing.F) {
 		if got := accessor(o.Object).GetResourceVersion(); got != "12" {
 			t.Errorf("%q has resourceVersion %q", value, got)
 		}
-		first, err := k.encode(o.Object.DeepCopyObject())
+		first, err := k.encode(context.Background(), o.Object.DeepCopyObject())
 		if err != nil {
 			t.Fatalf("%q cannot be stored: %v", value, err)
 		}
@@ -114,7 +115,7 @@ func FuzzStored(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q becomes %q: %v", value, first, err)
 		}
-		if second, err := k.encode(again.Object.DeepCopyObject()); err != nil || !bytes.Equal(first, second) {
+		if second, err := k.encode(context.Background(), again.Object.DeepCopyObject()); err != nil || !bytes.Equal(first, second) {
 			t.Errorf("%q is stored as %q, then as %q (%v)", value, first, second, err)
 		}
 	})

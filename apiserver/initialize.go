@@ -248,7 +248,14 @@ func (z *initializing) await(q *request, obj runtime.Object) (runtime.Object, er
 						return nil, err
 					}
 				}
-				return last, failure
+				if failure != nil {
+					return nil, failure
+				}
+				shown, err := q.kind.converted(ctx, []*item{last})
+				if err != nil {
+					return nil, err
+				}
+				return shown[0].Object.Object, shown[0].Err
 			}
 		}
 		switch {
@@ -263,7 +270,7 @@ func (z *initializing) await(q *request, obj runtime.Object) (runtime.Object, er
 }
 
 // outcome returns what an event means to a create that waits for its object.
-func outcome(event *cache.Event[*object]) (done bool, obj runtime.Object, err error) {
+func outcome(event *cache.Event[*object]) (done bool, is *item, err error) {
 	last := event.Item
 	if last == nil {
 		last = event.Previous
@@ -276,7 +283,7 @@ func outcome(event *cache.Event[*object]) (done bool, obj runtime.Object, err er
 	case event.Item == nil:
 		return true, nil, apierrors.NewInternalError(errors.New("object deleted while waiting for creation"))
 	case last.Object.hidden == nil:
-		return true, last.Object.Object, nil
+		return true, last, nil
 	}
 	return false, nil, nil
 }
@@ -309,8 +316,8 @@ func (z *initializing) dropFailed(q *request, key storage.Key) error {
 }
 
 // encodeHidden returns what is stored for obj with state h.
-func (k *servedKind) encodeHidden(obj runtime.Object, h *hidden) ([]byte, error) {
-	data, err := k.encode(obj)
+func (k *servedKind) encodeHidden(ctx context.Context, obj runtime.Object, h *hidden) ([]byte, error) {
+	data, err := k.encode(ctx, obj)
 	if err != nil || h == nil {
 		return data, err
 	}

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bytes"
+	"context"
 	"reflect"
 	"testing"
 
@@ -16,7 +17,7 @@ func FuzzStoredInitializers(f *testing.F) {
 	k := wireKind(f, podResource())
 	magic := []byte("initializers\x00")
 	state := initialize.New([]string{"a.b.c", "d.e.f"})
-	good, err := k.encodeHidden(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}, state)
+	good, err := k.encodeHidden(context.Background(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}, state)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -34,7 +35,7 @@ func FuzzStoredInitializers(f *testing.F) {
 		if o.parts.Usable() && o.hidden != nil {
 			t.Fatalf("%q is sent as it is stored", value)
 		}
-		again, err := k.encodeHidden(o.Object.DeepCopyObject(), o.hidden)
+		again, err := k.encodeHidden(context.Background(), o.Object.DeepCopyObject(), o.hidden)
 		if err != nil {
 			return
 		}

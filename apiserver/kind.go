@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -48,6 +49,8 @@ type servedKind struct {
 	trackers map[string]func() (*ownership.Tracker, error)
 	// life counts the requests for a kind that may be removed; nil for all others.
 	life *lifetime
+	// converter converts objects that are stored in another version; nil without a Converter.
+	converter *versionConverter
 	// owners is where objects of all kinds share what their managedFields say.
 	owners *ownership.Shared
 }
@@ -91,7 +94,7 @@ func newKind(r Resource, keys layout.Layout, c *wire.Codec) (*servedKind, error)
 	}
 	stored := StoredForm{Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, New: r.New, versions: r.Versions}
 	if r.StoredAs != nil {
-		if stored = *r.StoredAs; stored.New == nil || stored.To == nil || stored.From == nil {
+		if stored = *r.StoredAs; stored.New == nil || r.Converter == nil && (stored.To == nil || stored.From == nil) {
 			return nil, errors.New("StoredAs needs New, To and From")
 		}
 	}
@@ -112,6 +115,9 @@ func newKind(r Resource, keys layout.Layout, c *wire.Codec) (*servedKind, error)
 		metas:    newMetaParts(),
 	}
 	k.addForms()
+	if r.Converter != nil {
+		k.converter = newVersionConverter(k)
+	}
 	for _, one := range r.Subresources {
 		sub, err := one.resolve()
 		if err != nil {
@@ -156,7 +162,7 @@ func (k *servedKind) subKind(sub *subresource) schema.GroupVersionKind {
 	return sub.gvk
 }
 
-// decode turns a record into an object. The object is shared and must not be
+// decode turns a record of a kind without a Converter into an object. The object is shared and must not be
 // changed; writers copy it.
 func (k *servedKind) decode(record storage.Record) (runtime.Object, error) {
 	i, err := k.item(record)
@@ -184,13 +190,13 @@ func (k *servedKind) standAt(obj runtime.Object, revision storage.Revision) {
 
 // encode returns what is stored for obj: no resourceVersion, for that is the
 // store's.
-func (k *servedKind) encode(obj runtime.Object) ([]byte, error) {
+func (k *servedKind) encode(ctx context.Context, obj runtime.Object) ([]byte, error) {
 	m := accessor(obj)
 	version := m.GetResourceVersion()
 	m.SetResourceVersion("")
 	defer m.SetResourceVersion(version)
 	obj.GetObjectKind().SetGroupVersionKind(k.gvk)
-	obj, err := k.toStored(obj)
+	obj, err := k.toStored(ctx, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +208,10 @@ func (k *servedKind) encode(obj runtime.Object) ([]byte, error) {
 }
 
 // toStored returns obj as it is stored. The result may share its parts.
-func (k *servedKind) toStored(obj runtime.Object) (runtime.Object, error) {
+func (k *servedKind) toStored(ctx context.Context, obj runtime.Object) (runtime.Object, error) {
+	if k.converter != nil {
+		return k.converter.toStored(ctx, obj)
+	}
 	if k.StoredAs == nil {
 		return obj, nil
 	}
@@ -220,6 +229,10 @@ func (k *servedKind) toStored(obj runtime.Object) (runtime.Object, error) {
 // decodeStored returns the object in value in the stored version. value is in another version of the
 // resource if it was written when objects were stored in that one.
 func (k *servedKind) decodeStored(value []byte) (runtime.Object, error) {
+	if k.converter != nil {
+		obj, _, err := k.codec.DecodeStored(value, k.gvk, k.New())
+		return obj, err
+	}
 	want := k.storedKind()
 	obj, got, err := k.codec.DecodeStored(value, want, k.stored.New())
 	if got == want || got.GroupKind() != want.GroupKind() {
@@ -250,7 +263,7 @@ func (k *servedKind) decodeStored(value []byte) (runtime.Object, error) {
 
 // fromStored returns what is served of a stored object. The result may share its parts.
 func (k *servedKind) fromStored(stored runtime.Object) (runtime.Object, error) {
-	if k.StoredAs == nil {
+	if k.StoredAs == nil || k.converter != nil {
 		return stored, nil
 	}
 	obj, err := k.stored.From(stored)

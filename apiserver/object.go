@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"sync/atomic"
 
@@ -37,21 +38,35 @@ type object struct {
 type item = cache.Item[*object]
 
 // objects are the cached objects of a kind.
-type objects struct{ *cache.Cache[*object] }
+type objects struct {
+	*cache.Cache[*object]
+	converter *versionConverter // nil without a Converter
+}
 
 // put announces an object which has been stored at revision.
 func (o objects) put(key storage.Key, revision storage.Revision, obj runtime.Object, h *hidden) {
 	o.Wrote(key, revision, &object{Object: obj, hidden: h})
+	if o.converter != nil {
+		o.converter.wrote(key, revision, &object{Object: obj, hidden: h})
+	}
 }
 
 func (k *servedKind) addCache(feed *cache.Feed) error {
 	fields := map[string]func(*object) string{}
-	for name, of := range k.Fields {
+	for name, of := range k.indexed() {
 		fields[name] = func(o *object) string { return fieldOf(of, o.Object) }
 	}
 	c, err := cache.New(cache.Config[*object]{Feed: feed, Prefix: storage.Key(k.root), Decode: k.decodeItem, Fields: fields})
-	k.cache = objects{c}
+	k.cache = objects{c, k.converter}
 	return err
+}
+
+// indexed returns the fields by which cached objects are indexed. Unconverted objects have none.
+func (k *servedKind) indexed() map[string]func(runtime.Object) string {
+	if k.converter != nil {
+		return nil
+	}
+	return k.Fields
 }
 
 // fieldOf returns the key of obj in the index of a field, empty if of panics. A request
@@ -81,6 +96,11 @@ func (k *servedKind) decodeItem(record storage.Record, known *object) (o *object
 	if err != nil {
 		return nil, fmt.Errorf("stored object %s cannot be decoded: %w", record.Key, err)
 	}
+	if k.converter != nil {
+		if u, ok := k.converter.decode(value); ok {
+			return &object{Object: u, hidden: h}, nil
+		}
+	}
 	obj, err := k.decodeStored(value)
 	if err != nil {
 		return nil, fmt.Errorf("stored object %s cannot be decoded: %w", record.Key, err)
@@ -97,7 +117,7 @@ func (k *servedKind) decodeItem(record storage.Record, known *object) (o *object
 	o = &object{Object: obj, hidden: h}
 	if parts, ok := envelope.FindParts(record.Value); ok && k.sentAsStored() {
 		// Not so where defaults have come up since it was written.
-		if data, err := k.encode(obj); err == nil && bytes.Equal(data, record.Value) {
+		if data, err := k.encode(context.Background(), obj); err == nil && bytes.Equal(data, record.Value) {
 			o.parts = parts
 		}
 	}
@@ -109,7 +129,8 @@ func (k *servedKind) decodeItem(record storage.Record, known *object) (o *object
 // clients see of it but the resourceVersion.
 func (k *servedKind) sentAsStored() bool { return k.stored.From == nil && k.Decorate == nil }
 
-// item returns the object of a record, from the cache if it is there.
+// item returns the object of a record, from the cache if it is there. With a Converter, it may be
+// unconverted.
 func (k *servedKind) item(record storage.Record) (*item, error) {
 	if have, ok := k.cache.Peek(record.Key); ok && have.Revision == record.Revision {
 		return have, have.Err

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -86,8 +87,11 @@ func (k *servedKind) addTrackers(types func() (*ownership.Types, error), all []*
 		for _, other := range all {
 			c.Versions = append(c.Versions, ownership.Version{Kind: other.gvk, New: other.New})
 		}
-		c.Convert = func(obj runtime.Object, to schema.GroupVersionKind) (runtime.Object, error) {
-			return convert(obj, to, all)
+		c.Convert = func(ctx context.Context, obj runtime.Object, to schema.GroupVersionKind) (runtime.Object, error) {
+			if k.converter != nil {
+				return k.converter.convertOwned(ctx, obj, to)
+			}
+			return convert(ctx, obj, to, all)
 		}
 	}
 	k.trackers = map[string]func() (*ownership.Tracker, error){"": newTracker(types, c)}
@@ -105,7 +109,7 @@ func (k *servedKind) addTrackers(types func() (*ownership.Types, error), all []*
 }
 
 // convert converts obj, of one of kinds, to another of them.
-func convert(obj runtime.Object, to schema.GroupVersionKind, kinds []*servedKind) (runtime.Object, error) {
+func convert(ctx context.Context, obj runtime.Object, to schema.GroupVersionKind, kinds []*servedKind) (runtime.Object, error) {
 	from, into := (*servedKind)(nil), (*servedKind)(nil)
 	for _, k := range kinds {
 		if k.gvk == obj.GetObjectKind().GroupVersionKind() {
@@ -118,7 +122,7 @@ func convert(obj runtime.Object, to schema.GroupVersionKind, kinds []*servedKind
 	if from == nil || into == nil {
 		return nil, fmt.Errorf("no conversion from %s to %s", obj.GetObjectKind().GroupVersionKind(), to)
 	}
-	stored, err := from.toStored(obj)
+	stored, err := from.toStored(ctx, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -172,10 +176,19 @@ func (k *servedKind) tracker(sub string) (*ownership.Tracker, error) {
 	return made()
 }
 
+// tracker returns the tracker of the kind, bound to the request if it has to convert objects.
+func (q *request) tracker(sub string) (*ownership.Tracker, error) {
+	t, err := q.kind.tracker(sub)
+	if err != nil || q.kind.converter == nil {
+		return t, err
+	}
+	return t.WithContext(q.r.Context())
+}
+
 // ownNew makes manager the owner of what a new object says. An object with list items
 // that cannot be distinguished is stored without owners.
 func (s *Server) ownNew(q *request, obj runtime.Object, manager string) {
-	tracker, err := q.kind.tracker("")
+	tracker, err := q.tracker("")
 	if err == nil {
 		err = tracker.Create(obj, q.manager(manager))
 	}
@@ -184,7 +197,7 @@ func (s *Server) ownNew(q *request, obj runtime.Object, manager string) {
 
 // own makes manager the owner of the fields in which obj differs from old.
 func (s *Server) own(q *request, old, obj runtime.Object, manager string) {
-	tracker, err := q.kind.tracker(q.info.Subresource)
+	tracker, err := q.tracker(q.info.Subresource)
 	if err == nil {
 		err = tracker.Update(old, obj, q.manager(manager))
 	}

@@ -104,6 +104,13 @@ func (d *reader) read(ctx context.Context, q *request, version string) (*item, e
 	if i.Err == nil && i.Object.hidden != nil && !q.includesHidden() {
 		return nil, apierrors.NewNotFound(q.kind.gr, q.info.Name)
 	}
+	if q.kind.converter != nil {
+		all, err := q.kind.converted(ctx, []*item{i})
+		if err != nil {
+			return nil, err
+		}
+		i = all[0]
+	}
 	return i, i.Err
 }
 
@@ -238,6 +245,9 @@ func (d *reader) find(ctx context.Context, selected *selection, o *metav1.ListOp
 		if field, value, ok := selected.field(); ok && o.Limit == 0 && from.at == 0 {
 			return selected.pickMatching(d, field, value), nil
 		}
+		if selected.kind.converter != nil {
+			return selected.pickConverted(ctx, d, state, from, int(o.Limit))
+		}
 		return selected.pick(d, state, from, int(o.Limit))
 	case errors.Is(err, cache.ErrBehind), errors.Is(err, storage.ErrCompacted), errors.Is(err, storage.ErrFuture):
 		return d.findStored(ctx, selected, from, o)
@@ -309,12 +319,15 @@ func (d *reader) findStored(ctx context.Context, selected *selection, from listF
 			return nil, listError(err, from, o)
 		}
 		found.revision, next.At = page.Revision, page.Revision
-		for i, record := range page.Records {
+		items, err := selected.kind.convertedRecords(ctx, page.Records)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Records {
 			if o.Limit > 0 && len(found.items) == int(o.Limit) {
 				return found, found.resume(selected, page.Records[i-1].Key, page.Remaining+int64(len(page.Records)-i))
 			}
-			one, _ := selected.kind.item(record)
-			found.add(d, selected, one)
+			found.add(d, selected, items[i])
 		}
 		if page.Remaining == 0 || len(page.Records) == 0 {
 			return found, nil

@@ -90,10 +90,10 @@ func (q *request) decodeFrom(s *Server, data []byte, media, validation string, i
 		q.warnUnknown(unknown)
 	}
 	into.GetObjectKind().SetGroupVersionKind(want)
-	if q.ownType() || q.kind.Answer != nil {
+	if q.ownType() || q.kind.Answer != nil || q.kind.converter != nil {
 		return nil
 	}
-	_, err = q.kind.toStored(into) // so that admission sees only what can be stored
+	_, err = q.kind.toStored(q.r.Context(), into) // so that admission sees only what can be stored
 	return err
 }
 

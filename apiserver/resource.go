@@ -96,11 +96,18 @@ type Resource struct {
 	TTL time.Duration
 	// Versions are further versions in which the objects are served.
 	Versions []Version
+	// Converter, if not nil, converts objects between the versions, in place of the functions To and
+	// From of Versions. Each version then needs its own Strategy, and inherits nothing else. A
+	// resource with a Converter must not have Allocation, AfterCreate or Decorate.
+	Converter Converter
 	// StoredAs, if not nil, is the resource whose objects this one shows in another form, as two
 	// groups serve the same events.
 	StoredAs *StoredForm
 	// Allocation, if not nil, assigns unique values to objects.
 	Allocation *Allocation
+
+	// storedForms are the versions in which objects may be stored if there is a Converter.
+	storedForms map[string]convertedForm
 }
 
 // Packing makes cached objects small whose parts are large and seldom needed. Their encodings are not kept

@@ -1,6 +1,8 @@
 package apiserver
 
 import (
+	"strings"
+
 	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/storage"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,14 +61,22 @@ func (k *servedKind) noField(name string) error {
 func (s *selection) all() bool { return s.labels.Empty() && s.fields.Empty() }
 
 // field returns a field of the kind's own that must have one value, if the
-// selection names one.
+// selection names one and there is an index of it.
 func (s *selection) field() (name, value string, ok bool) {
+	if s.kind.converter != nil {
+		return "", "", false
+	}
 	for _, r := range s.fields.Requirements() {
 		if (r.Operator == fieldselection.Equals || r.Operator == fieldselection.DoubleEquals) && s.kind.Fields[r.Field] != nil {
 			return r.Field, r.Value, true
 		}
 	}
 	return "", "", false
+}
+
+// covers reports whether the object at key may be selected.
+func (s *selection) covers(key storage.Key) bool {
+	return strings.HasPrefix(string(key), string(s.prefix))
 }
 
 // has reports whether i is an object and selected.

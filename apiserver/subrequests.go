@@ -147,7 +147,7 @@ func (o objectsIn) List(ctx context.Context, group, plural string) ([]runtime.Ob
 	}
 	var out []runtime.Object
 	for _, record := range page.Records {
-		i, err := k.item(record)
+		i, err := k.current(ctx, record)
 		if err != nil {
 			return nil, err
 		}
@@ -168,7 +168,7 @@ func (o objectsIn) Get(ctx context.Context, group, plural, name string) (runtime
 	if err != nil {
 		return nil, storageError(err, resource, name)
 	}
-	i, err := k.item(record)
+	i, err := k.current(ctx, record)
 	if err != nil {
 		return nil, err
 	}
@@ -187,8 +187,11 @@ func (o objectsIn) Update(ctx context.Context, group, plural string, obj runtime
 	if err != nil || o.dryRun {
 		return err
 	}
-	data, err := k.encode(obj)
+	data, err := k.encode(ctx, obj)
 	if err != nil {
+		return err
+	}
+	if obj, err = k.asStored(ctx, obj, data); err != nil {
 		return err
 	}
 	change := storage.Change{Op: storage.Update, Key: k.key(o.namespace, m.GetName()), Value: data, Previous: revision}

@@ -32,7 +32,7 @@ type Version struct {
 	// An error of To refuses a request with 400, or with its own code if it is an API status
 	// error. An object that From refuses is treated as one that cannot be decoded. Fields that
 	// the other version does not have are lost unless they are kept, for example in an
-	// annotation. Required.
+	// annotation. Required unless the resource has a Converter.
 	To, From func(obj runtime.Object) (runtime.Object, error)
 	// Default completes an object of this version before To does; may be nil.
 	Default func(obj runtime.Object)
@@ -84,11 +84,18 @@ func versionNamed(versions []Version, name string) int {
 // expand returns r and a resource for each of its versions, the most stable version first.
 func (r Resource) expand() ([]Resource, error) {
 	var all []*Resource
+	if r.Converter != nil {
+		if err := r.checkConverter(); err != nil {
+			return nil, err
+		}
+		r.storedForms = r.convertedForms()
+	}
 	if !r.Unserved {
 		all = append(all, &r)
 	}
 	for _, v := range r.Versions {
 		switch {
+		case r.Converter != nil:
 		case r.StoredAs != nil || r.Answer != nil:
 			return nil, errors.New("a resource that is not stored as it is has no versions")
 		case v.Name == "" || v.New == nil || v.NewList == nil || v.To == nil || v.From == nil:
@@ -113,6 +120,9 @@ func (r Resource) expand() ([]Resource, error) {
 
 // in returns r as it is served in version v.
 func (r Resource) in(v Version) Resource {
+	if r.Converter != nil {
+		return r.inConverted(v)
+	}
 	c := &conversion{to: v.To, from: v.From}
 	out := r
 	out.Version, out.New, out.NewList, out.Versions = v.Name, v.New, v.NewList, nil

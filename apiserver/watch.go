@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/planekit/planekit/apiserver/internal/envelope"
@@ -167,7 +166,11 @@ func (w *watcher) untilBookmark(ctx context.Context, source *cache.Watch[*object
 	defer cancel()
 	for {
 		events, err := source.Next(wait)
-		for _, event := range events {
+		shown, failed := w.shownEvents(ctx, events)
+		if failed != nil {
+			return w.fail(failed)
+		}
+		for _, event := range shown {
 			w.pass(event)
 		}
 		w.seen = source.Seen()
@@ -184,21 +187,26 @@ func (w *watcher) untilBookmark(ctx context.Context, source *cache.Watch[*object
 			w.out.stream.Flush()
 			return false
 		default:
-			status := toStatus(err)
-			w.out.send(watch.Error, &status)
-			w.out.stream.Flush()
-			return false
+			return w.fail(err)
 		}
 	}
 }
 
+// fail ends the watch with an ERROR event.
+func (w *watcher) fail(err error) bool {
+	status := toStatus(err)
+	w.out.send(watch.Error, &status)
+	w.out.stream.Flush()
+	return false
+}
+
 // pass sends what an event means for the selection: an object that enters it
 // is ADDED, one that leaves it DELETED.
-func (w *watcher) pass(event *cache.Event[*object]) {
-	if !strings.HasPrefix(string(event.Key()), string(w.selected.prefix)) {
+func (w *watcher) pass(event shownEvent) {
+	if !w.selected.covers(event.Key()) {
 		return
 	}
-	is, was := w.selected.has(event.Item), w.selected.has(event.Previous)
+	is, was := w.selected.has(event.item), w.selected.has(event.previous)
 	if broken := brokenIn(event); broken != nil {
 		w.server.config.Log.Error(broken, "change left out of watch", "key", string(event.Key()))
 		return
@@ -218,11 +226,11 @@ func (w *watcher) pass(event *cache.Event[*object]) {
 }
 
 // brokenIn says why an event cannot be sent, if so.
-func brokenIn(event *cache.Event[*object]) error {
-	if event.Item != nil {
-		return event.Item.Err
+func brokenIn(event shownEvent) error {
+	if event.item != nil {
+		return event.item.Err
 	}
-	return event.Previous.Err
+	return event.previous.Err
 }
 
 func (w *watcher) sendBookmark() {
@@ -257,7 +265,7 @@ type watchWriter struct {
 
 // change buffers an event that is the same for everybody who gets it in this
 // form: it is encoded once. Tables are not, because of the ages in them.
-func (w *watchWriter) change(what watch.EventType, event *cache.Event[*object]) {
+func (w *watchWriter) change(what watch.EventType, event shownEvent) {
 	if w.q.out.Shape == wire.Table {
 		w.sendItem(what, changed(what, event))
 		return
@@ -293,13 +301,13 @@ func formOf(out wire.Output, what watch.EventType) int {
 
 // changed is the object that an event shows: one that is deleted, or leaves a
 // selection, as it was, at the revision of what happened to it.
-func changed(what watch.EventType, event *cache.Event[*object]) *item {
+func changed(what watch.EventType, event shownEvent) *item {
 	if what != watch.Deleted {
-		return event.Item
+		return event.item
 	}
-	last := event.Previous.Object.DeepCopyObject()
+	last := event.previous.Object.DeepCopyObject()
 	accessor(last).SetResourceVersion(formatRevision(event.Revision))
-	return asItemWith(last, event.Previous.Object.hidden)
+	return asItemWith(last, event.previous.Object.hidden)
 }
 
 // initial buffers an object that was there before the watch.

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -91,7 +92,7 @@ func TestWireIsTheCodecs(t *testing.T) {
 				k.Strategy.Default(obj)
 				spliced++
 			}
-			data, err := k.encode(obj)
+			data, err := k.encode(context.Background(), obj)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -233,7 +234,7 @@ func TestDecorationIsSent(t *testing.T) {
 	k := wireKind(t, r)
 	obj := randomPod(rand.New(rand.NewPCG(5, 6)))
 	k.Strategy.Default(obj)
-	data, err := k.encode(obj)
+	data, err := k.encode(context.Background(), obj)
 	if err != nil {
 		t.Fatal(err)
 	}

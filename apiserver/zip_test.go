@@ -3,6 +3,7 @@ package apiserver
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -24,7 +25,7 @@ func TestZippedIsTheBody(t *testing.T) {
 	revision := storage.Revision(1)
 	fresh := func(created storage.Revision) *item {
 		revision++
-		data, err := k.encode(randomPod(random))
+		data, err := k.encode(context.Background(), randomPod(random))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@
 package ownership
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"sync/atomic"
@@ -44,7 +45,7 @@ type Config struct {
 	// Versions are all versions of the kind, if there are several, and Convert converts an object
 	// of one of them to another. What it returns may share parts of obj.
 	Versions []Version
-	Convert  func(obj runtime.Object, to schema.GroupVersionKind) (runtime.Object, error)
+	Convert  func(ctx context.Context, obj runtime.Object, to schema.GroupVersionKind) (runtime.Object, error)
 	// Shared is where texts of managedFields are shared; nil is a place of its own.
 	Shared *Shared
 }
@@ -76,15 +77,37 @@ type Tracker struct {
 
 // New returns a tracker.
 func New(c Config) (*Tracker, error) {
-	ignored := fieldpath.NewSet()
-	for _, name := range c.Ignored {
-		ignored.Insert(pathOf(name))
-	}
 	version := c.Kind.GroupVersion()
 	if len(c.Versions) == 0 {
 		c.Versions = []Version{{c.Kind, c.New}}
 	}
-	one := versioned{c}
+	fields, err := c.manager(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	t := &Tracker{fields: fields, config: c, version: version.String(), mask: maskOf(c.Ignored), shared: c.Shared}
+	if t.shared == nil {
+		t.shared = &Shared{}
+	}
+	return t, t.compile()
+}
+
+// WithContext returns a tracker of the same kind for one change: Config.Convert gets ctx.
+func (t *Tracker) WithContext(ctx context.Context) (*Tracker, error) {
+	fields, err := t.config.manager(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Tracker{fields: fields, config: t.config, version: t.version, mask: t.mask, shared: t.shared}, nil
+}
+
+// manager returns apimachinery's field manager, which converts with ctx.
+func (c Config) manager(ctx context.Context) (*managedfields.FieldManager, error) {
+	ignored := fieldpath.NewSet()
+	for _, name := range c.Ignored {
+		ignored.Insert(pathOf(name))
+	}
+	version, one := c.Kind.GroupVersion(), versioned{c, ctx}
 	fields, err := managedfields.NewDefaultFieldManager(c.Types, one, one, one, c.Kind, version, c.Subresource,
 		map[fieldpath.APIVersion]fieldpath.Filter{
 			fieldpath.APIVersion(version.String()): fieldpath.NewExcludeSetFilter(ignored),
@@ -92,11 +115,7 @@ func New(c Config) (*Tracker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ownership of %s: %w", c.Kind, err)
 	}
-	t := &Tracker{fields: fields, config: c, version: version.String(), mask: maskOf(c.Ignored), shared: c.Shared}
-	if t.shared == nil {
-		t.shared = &Shared{}
-	}
-	return t, t.compile()
+	return fields, nil
 }
 
 // compile prepares for direct updates.
@@ -172,7 +191,10 @@ func (c Config) empty() runtime.Object {
 }
 
 // versioned converts between the versions of a kind.
-type versioned struct{ Config }
+type versioned struct {
+	Config
+	ctx context.Context // of the change
+}
 
 func (c versioned) New(schema.GroupVersionKind) (runtime.Object, error) { return c.empty(), nil }
 
@@ -202,7 +224,7 @@ func (c versioned) ConvertToVersion(obj runtime.Object, to runtime.GroupVersione
 	if c.Config.Convert == nil || obj.GetObjectKind().GroupVersionKind() == want {
 		return obj, nil
 	}
-	return c.Config.Convert(obj, want)
+	return c.Config.Convert(c.ctx, obj, want)
 }
 
 // object converts a merged object to its Go type.
