@@ -7,6 +7,7 @@ import (
 	"github.com/planekit/planekit/kinds/kind"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
@@ -120,6 +121,15 @@ var (
 		Group: appsv1.GroupName, Version: "v1", Kind: "StatefulSet",
 		Plural: "statefulsets", ShortNames: []string{"sts"}, Categories: []string{"all"}, Namespaced: true,
 		New: object[appsv1.StatefulSet], NewList: list[appsv1.StatefulSetList],
+	}
+)
+
+// The kinds of the group autoscaling.
+var (
+	HorizontalPodAutoscalers = kind.Kind[*autoscalingv2.HorizontalPodAutoscaler]{
+		Group: autoscalingv2.GroupName, Version: "v2", Kind: "HorizontalPodAutoscaler",
+		Plural: "horizontalpodautoscalers", ShortNames: []string{"hpa"}, Categories: []string{"all"}, Namespaced: true,
+		New: object[autoscalingv2.HorizontalPodAutoscaler], NewList: list[autoscalingv2.HorizontalPodAutoscalerList],
 	}
 )
 

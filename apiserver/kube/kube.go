@@ -7,6 +7,7 @@ import (
 	"github.com/planekit/planekit/apiserver/kube/admissionregistration"
 	"github.com/planekit/planekit/apiserver/kube/apiregistration"
 	"github.com/planekit/planekit/apiserver/kube/apps"
+	"github.com/planekit/planekit/apiserver/kube/autoscaling"
 	"github.com/planekit/planekit/apiserver/kube/batch"
 	"github.com/planekit/planekit/apiserver/kube/certificates"
 	"github.com/planekit/planekit/apiserver/kube/coordination"
@@ -38,6 +39,7 @@ func ResourcesFor(c Config) []apiserver.Resource {
 	return slices.Concat(
 		core.Resources(c),
 		apps.Resources(),
+		autoscaling.Resources(),
 		batch.Resources(),
 		apiregistration.Resources(),
 		admissionregistration.Resources(),

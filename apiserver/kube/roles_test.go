@@ -16,7 +16,7 @@ import (
 func TestRolesNameKinds(t *testing.T) {
 	// Groups that other packages or other servers serve, or that Kubernetes removed.
 	elsewhere := []string{
-		"*", "authentication.k8s.io", "authorization.k8s.io", "autoscaling", "custom.metrics.k8s.io",
+		"*", "authentication.k8s.io", "authorization.k8s.io", "custom.metrics.k8s.io",
 		"extensions", "external.metrics.k8s.io", "metrics.k8s.io", "resource.k8s.io",
 	}
 	// Resources of served groups that are not served.

@@ -211,6 +211,9 @@ func startEtcd(t *testing.T) (work string, files *peer.Stock) {
 	return work, files
 }
 
+// oldAutoscalers is the path of autoscalers in a version in which they are not stored.
+const oldAutoscalers = "/apis/autoscaling/v1/horizontalpodautoscalers"
+
 // TestTakeover: kube-apiserver fills an etcd and stops. planekit has the same objects, does not
 // allocate their addresses and ports again, and changes them. kube-apiserver starts again and has
 // planekit's changes.
@@ -227,6 +230,7 @@ func TestTakeover(t *testing.T) {
 			want[path] = theirs.items(path)
 		}
 	}
+	want[oldAutoscalers] = theirs.items(oldAutoscalers)
 	stop()
 
 	ours, stop := planekit(t, files)

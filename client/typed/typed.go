@@ -13,6 +13,7 @@ import (
 	"github.com/planekit/planekit/kinds/apiregistration"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
@@ -218,6 +219,11 @@ func NetworkPolicies(c *client.Client) client.Resource[*networkingv1.NetworkPoli
 // ServiceCIDRs returns the resource of the group networking.k8s.io.
 func ServiceCIDRs(c *client.Client) client.Resource[*networkingv1.ServiceCIDR] {
 	return client.For(c, kinds.ServiceCIDRs)
+}
+
+// HorizontalPodAutoscalers returns the resource of the group autoscaling.
+func HorizontalPodAutoscalers(c *client.Client) client.Resource[*autoscalingv2.HorizontalPodAutoscaler] {
+	return client.For(c, kinds.HorizontalPodAutoscalers)
 }
 
 // RuntimeClasses returns the resource of the group node.k8s.io.

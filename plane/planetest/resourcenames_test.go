@@ -35,7 +35,6 @@ var unserved = map[string]string{
 	"componentstatuses":                      "deprecated since Kubernetes 1.19",
 	"certificatesigningrequests*":            "nodeclient and selfnodeclient are names for authorization alone",
 	"*.resource.k8s.io":                      "dynamic resource allocation is not implemented",
-	"horizontalpodautoscalers*.autoscaling":  "no pods are scaled automatically",
 	"volumeattributesclasses.storage.k8s.io": "no volumes are modified",
 	"leasecandidates.coordination.k8s.io":    "no leader is elected by a coordinator",
 	"*.metrics.k8s.io":                       "metricsapi, or another server, has the group",
