@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -83,7 +84,7 @@ func decode[T runtime.Object](contentType string, data []byte, want metav1.TypeM
 	switch contentType {
 	case Protobuf:
 		kind, raw, err := openEnvelope(data)
-		if err == nil && (kind.Kind != want.Kind || kind.APIVersion != want.APIVersion) {
+		if err == nil && !answers(kind.APIVersion, kind.Kind, want, "") {
 			err = fmt.Errorf("found a %s %s", kind.APIVersion, kind.Kind)
 		}
 		if err == nil {
@@ -96,7 +97,8 @@ func decode[T runtime.Object](contentType string, data []byte, want metav1.TypeM
 		if err := utiljson.Unmarshal(data, object); err != nil {
 			return fmt.Errorf("decode %s: %w", want.Kind, err)
 		}
-		if version, kind := object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind(); kind != want.Kind || version != want.APIVersion {
+		version, kind := object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
+		if !answers(version, kind, want, "") {
 			return fmt.Errorf("decode %s: found a %s %s", want.Kind, version, kind)
 		}
 	default:
@@ -104,6 +106,13 @@ func decode[T runtime.Object](contentType string, data []byte, want metav1.TypeM
 	}
 	setKind(object, want)
 	return nil
+}
+
+// answers reports whether an answer of a kind has objects of kind want, or their metadata. list is the end of the
+// name of a list's kind, or empty.
+func answers(version, kind string, want metav1.TypeMeta, list string) bool {
+	return kind == want.Kind+list && version == want.APIVersion ||
+		kind == "PartialObjectMetadata"+list && version == "meta.k8s.io/v1"
 }
 
 // setKind sets the kind of object. Protobuf and the items of lists leave it out.
@@ -128,7 +137,7 @@ func openList(contentType string, data []byte, want metav1.TypeMeta) (metav1.Lis
 		if err != nil {
 			return fail(err)
 		}
-		if kind.Kind != want.Kind+"List" || kind.APIVersion != want.APIVersion {
+		if !answers(kind.APIVersion, kind.Kind, want, "List") {
 			return fail(fmt.Errorf("found a %s %s", kind.APIVersion, kind.Kind))
 		}
 		err = eachField(raw, func(field uint64, value []byte) error {
@@ -146,14 +155,14 @@ func openList(contentType string, data []byte, want metav1.TypeMeta) (metav1.Lis
 		return meta, items, nil
 	case JSON:
 		var list struct {
-			Kind     string            `json:"kind"`
+			metav1.TypeMeta
 			Metadata metav1.ListMeta   `json:"metadata"`
 			Items    []json.RawMessage `json:"items"`
 		}
 		if err := json.Unmarshal(data, &list); err != nil {
 			return fail(err)
 		}
-		if list.Kind != want.Kind+"List" {
+		if !answers(cmp.Or(list.APIVersion, want.APIVersion), list.Kind, want, "List") {
 			return fail(fmt.Errorf("found a %q", list.Kind))
 		}
 		for _, raw := range list.Items {

@@ -194,7 +194,7 @@ type encoder func(protobuf bool) (body []byte, contentType string, err error)
 func (r Resource[T]) negotiate(ctx context.Context, q Request, body encoder) (Response, error) {
 	protobuf := r.protobuf()
 	for {
-		q.Accept = accept(protobuf)
+		q.Accept = r.accept(protobuf, q.into != nil)
 		if body != nil {
 			var err error
 			if q.Body, q.ContentType, err = body(protobuf); err != nil {
@@ -220,11 +220,25 @@ func (r Resource[T]) protobuf() bool {
 	return able && r.client.protobuf(r.resource())
 }
 
-func accept(protobuf bool) string {
+// accept returns the media types of answers, best first. Of objects that are read as their metadata, the server
+// should send nothing else; one that cannot sends them whole.
+func (r Resource[T]) accept(protobuf, list bool) string {
+	all := JSON
 	if protobuf {
-		return Protobuf + "," + JSON
+		all = Protobuf + "," + all
 	}
-	return JSON
+	var object T
+	if _, ok := any(object).(*metav1.PartialObjectMetadata); !ok {
+		return all
+	}
+	as := ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1,"
+	if list {
+		as = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,"
+	}
+	if protobuf {
+		return Protobuf + as + JSON + as + all
+	}
+	return JSON + as + all
 }
 
 func (r Resource[T]) typeMeta() metav1.TypeMeta {

@@ -190,10 +190,10 @@ func (s Selection[T]) open(ctx context.Context, from string) (io.ReadCloser, str
 	}
 	seconds := watchSeconds + rand.Int64N(watchSeconds)
 	o.TimeoutSeconds = &seconds
-	q := Request{Path: at, Query: query(o), Accept: accept(s.resource.protobuf())}
+	q := Request{Path: at, Query: query(o), Accept: s.resource.accept(s.resource.protobuf(), false)}
 	body, contentType, err := s.resource.client.Stream(ctx, q)
-	if q.Accept != JSON && wantsJSON(err) {
-		q.Accept = JSON
+	if plain := s.resource.accept(false, false); q.Accept != plain && wantsJSON(err) {
+		q.Accept = plain
 		return s.resource.client.Stream(ctx, q)
 	}
 	return body, contentType, err
