@@ -150,3 +150,29 @@ func TestManyComeAndGo(t *testing.T) {
 		t.Errorf("%d MB are left of %d", now>>20, heap>>20)
 	}
 }
+
+// TestLargeDefinition: a large definition takes little more memory than its JSON, of which the store has two revisions.
+func TestLargeDefinition(t *testing.T) {
+	a := start(t, nil)
+	a.install(widgets(widgetSchema, widgetMore))
+	var fields strings.Builder
+	for i := range 800 {
+		fmt.Fprintf(&fields, `"field%d":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string","description":"Name of part %d of the thing, as others know it."}}}},`, i, i)
+	}
+	body := define("larges", "Large", `{"type":"object","properties":{`+fields.String()+`"z":{"type":"string","default":"x"}}}`, "")
+	measure := func() uint64 {
+		for range 3 {
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := measure()
+	a.install(body)
+	if grown := measure() - before; grown > 4*uint64(len(body)) {
+		t.Errorf("a definition of %d bytes takes %d", len(body), grown)
+	}
+	large := strings.Replace(widget("a", `{}`), "Widget", "Large", 1)
+	a.want(a.do("POST", "/apis/example.com/v1/namespaces/default/larges", large), 201, `"z":"x"`)
+}

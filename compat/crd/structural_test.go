@@ -217,7 +217,7 @@ type both struct {
 }
 
 // compileBoth compiles text and compares why it is refused.
-func compileBoth(t *testing.T, text []byte) *both {
+func compileBoth(t testing.TB, text []byte) *both {
 	t.Helper()
 	b := &both{source: &apiextensions.JSONSchemaProps{}}
 	var theirs upstreamv1.JSONSchemaProps
