@@ -21,6 +21,8 @@ import (
 	"github.com/planekit/planekit/plane/controllerset"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -199,20 +201,27 @@ func (p *Plane) policy() rbac.Policy {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:kubelet-api-admin"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: KubeletClient}},
 	})
-	approver := "planekit:" + controllerset.ServingApproverAccount
-	policy.ClusterRoles = append(policy.ClusterRoles, &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: approver, Annotations: map[string]string{rbacv1.AutoUpdateAnnotationKey: "true"}},
-		Rules: []rbacv1.PolicyRule{
-			{Verbs: []string{"update"}, APIGroups: []string{certificatesv1.GroupName}, Resources: []string{"certificatesigningrequests/approval"}},
-			{Verbs: []string{"approve"}, APIGroups: []string{certificatesv1.GroupName}, Resources: []string{"signers"}, ResourceNames: []string{certificatesv1.KubeletServingSignerName}},
-		},
+	grant(&policy, controllerset.ServingApproverAccount, []rbacv1.PolicyRule{
+		{Verbs: []string{"update"}, APIGroups: []string{certificatesv1.GroupName}, Resources: []string{"certificatesigningrequests/approval"}},
+		{Verbs: []string{"approve"}, APIGroups: []string{certificatesv1.GroupName}, Resources: []string{"signers"}, ResourceNames: []string{certificatesv1.KubeletServingSignerName}},
 	})
-	policy.ClusterRoleBindings = append(policy.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: approver, Annotations: map[string]string{rbacv1.AutoUpdateAnnotationKey: "true"}},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: approver},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceSystem, Name: controllerset.ServingApproverAccount}},
+	grant(&policy, controllerset.AddressRepairAccount, []rbacv1.PolicyRule{
+		{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"services"}},
+		{Verbs: []string{"create", "delete"}, APIGroups: []string{networkingv1.GroupName}, Resources: []string{"ipaddresses"}},
+		{Verbs: []string{"create", "patch", "update"}, APIGroups: []string{"", eventsv1.GroupName}, Resources: []string{"events"}},
 	})
 	return policy
+}
+
+// grant adds rules for a controller that kube-controller-manager does not have.
+func grant(policy *rbac.Policy, account string, rules []rbacv1.PolicyRule) {
+	meta := metav1.ObjectMeta{Name: "planekit:" + account, Annotations: map[string]string{rbacv1.AutoUpdateAnnotationKey: "true"}}
+	policy.ClusterRoles = append(policy.ClusterRoles, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules})
+	policy.ClusterRoleBindings = append(policy.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: *meta.DeepCopy(),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceSystem, Name: account}},
+	})
 }
 
 // connectNodes adds to resources what leads to the kubelets: logs, exec and their

@@ -45,6 +45,7 @@ import (
 	"github.com/planekit/planekit/reconcile/controllers/node"
 	"github.com/planekit/planekit/reconcile/controllers/owner"
 	"github.com/planekit/planekit/reconcile/controllers/quota"
+	"github.com/planekit/planekit/reconcile/controllers/serviceaddress"
 	"github.com/planekit/planekit/reconcile/controllers/volume"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -75,6 +76,8 @@ type Caches struct {
 	NodeLeases              *informer.Informer[*coordinationv1.Lease]
 	Pods                    *informer.Informer[*corev1.Pod]
 	Services                *informer.Informer[*corev1.Service]
+	IPAddresses             *informer.Informer[*networkingv1.IPAddress]
+	ServiceCIDRs            *informer.Informer[*networkingv1.ServiceCIDR]
 	Endpoints               *informer.Informer[*corev1.Endpoints]
 	EndpointSlices          *informer.Informer[*discoveryv1.EndpointSlice]
 	APIServices             *informer.Informer[*apiregistration.APIService]
@@ -113,6 +116,7 @@ type Caches struct {
 	PodsByNamespace         *informer.Index[string, *corev1.Pod]
 	PodsByClaim             *informer.Index[string, *corev1.Pod]
 	ServicesByNamespace     *informer.Index[string, *corev1.Service]
+	ServicesByAddress       *informer.Index[string, *corev1.Service]
 	BudgetsByNamespace      *informer.Index[string, *policyv1.PodDisruptionBudget]
 	SecretsByNamespace      *informer.Index[string, *corev1.Secret]
 	LimitRangesByNamespace  *informer.Index[string, *corev1.LimitRange]
@@ -156,6 +160,8 @@ func New(api *client.Client, log logr.Logger, more ...apiserver.Resource) (*Cach
 		// Pods alone come by the thousand from one template.
 		addKind(m, &c.Pods, kinds.Pods, typed.Pods(api).WithUnmarshal(intern.New().UnmarshalPod)),
 		addKind(m, &c.Services, kinds.Services, nil),
+		addKind(m, &c.IPAddresses, kinds.IPAddresses, nil),
+		addKind(m, &c.ServiceCIDRs, kinds.ServiceCIDRs, nil),
 		addKind(m, &c.Endpoints, kinds.Endpoints, nil),
 		addKind(m, &c.EndpointSlices, kinds.EndpointSlices, nil),
 		addKind(m, &c.APIServices, kinds.APIServices, nil),
@@ -205,6 +211,7 @@ func (c *Caches) index() {
 	c.PodsByNamespace = informer.NewIndex(c.Pods, controllers.ByNamespace[*corev1.Pod])
 	c.PodsByClaim = informer.NewIndex(c.Pods, volume.ByClaim)
 	c.ServicesByNamespace = informer.NewIndex(c.Services, controllers.ByNamespace[*corev1.Service])
+	c.ServicesByAddress = informer.NewIndex(c.Services, serviceaddress.ByAddress)
 	c.BudgetsByNamespace = informer.NewIndex(c.PodDisruptionBudgets, controllers.ByNamespace[*policyv1.PodDisruptionBudget])
 	c.SecretsByNamespace = informer.NewIndex(c.Secrets, controllers.ByNamespace[*corev1.Secret])
 	c.LimitRangesByNamespace = informer.NewIndex(c.LimitRanges, controllers.ByNamespace[*corev1.LimitRange])

@@ -54,6 +54,8 @@ func table() []Controller {
 		{Name: "replicationcontroller-controller", Alias: "replicationcontroller", Account: "replication-controller", Component: "replication-controller", New: (*Env).replicationController},
 		{Name: "resourcequota-controller", Alias: "resourcequota", Account: "resourcequota-controller", New: (*Env).resourceQuota},
 		{Name: "root-ca-certificate-publisher-controller", Alias: "root-ca-cert-publisher", Account: "root-ca-cert-publisher", New: (*Env).rootCA, lacks: needsRootCA},
+		{Name: ServiceAddressRepair, Account: AddressRepairAccount, New: (*Env).addressRepair},
+		{Name: "service-cidr-controller", Account: "service-cidrs-controller", New: (*Env).serviceRanges},
 		{Name: "service-lb-controller", Alias: "service", Account: "service-controller", Component: "service-controller", New: (*Env).loadBalancers},
 		{Name: "serviceaccount-controller", Alias: "serviceaccount", Account: "service-account-controller", New: (*Env).serviceAccount},
 		{Name: "serviceaccount-token-controller", Alias: "serviceaccount-token", New: (*Env).token, lacks: needsSigner},

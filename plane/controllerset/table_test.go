@@ -42,7 +42,7 @@ func TestTable(t *testing.T) {
 // reconcile/controllers.
 func TestEveryControllerIsInTheTable(t *testing.T) {
 	var makers []byte
-	for _, name := range []string{"table.go", "certificates.go"} {
+	for _, name := range []string{"table.go", "certificates.go", "addresses.go"} {
 		source, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -76,14 +76,14 @@ func TestEveryControllerIsInTheTable(t *testing.T) {
 	}
 }
 
-// TestAccounts checks that the bootstrap policy grants a role to each account but that of the controller
-// that Kubernetes does not have.
+// TestAccounts checks that the bootstrap policy grants a role to each account but those of the
+// controllers that kube-controller-manager does not have.
 func TestAccounts(t *testing.T) {
 	roles, _ := rbac.BootstrapPolicy()
 	namespaced, _ := rbac.BootstrapNamespacedPolicy()
 	for _, c := range table() {
 		name := "system:controller:" + c.Account
-		if c.Account == ServingApproverAccount || slices.ContainsFunc(namespaced, func(r *rbacv1.Role) bool { return r.Name == name }) {
+		if c.Account == ServingApproverAccount || c.Account == AddressRepairAccount || slices.ContainsFunc(namespaced, func(r *rbacv1.Role) bool { return r.Name == name }) {
 			continue
 		}
 		if c.Account != "" && !slices.ContainsFunc(roles, func(r *rbacv1.ClusterRole) bool { return r.Name == name }) {

@@ -14,7 +14,7 @@ import (
 )
 
 func scenarios() []scenario {
-	return slices.Concat(workloadScenarios(), otherScenarios(), volumeScenarios(), certificateScenarios())
+	return slices.Concat(workloadScenarios(), otherScenarios(), volumeScenarios(), certificateScenarios(), addressScenarios())
 }
 
 func workloadScenarios() []scenario {
