@@ -139,6 +139,21 @@ var exampleWalls = []wall{
 		{"golang.org/x/sync/errgroup", "its parts end together"},
 		{"k8s.io/apimachinery", machinery},
 	}},
+	{packages: "examples/ingress/router", closed: true, may: []allowance{
+		{"k8s.io/api", kubeTypes},
+		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "examples/ingress", closed: true, may: []allowance{
+		{"examples/ingress/router", "its own part"},
+		{"client", "here the rooms are joined"},
+		{"informer", "here the rooms are joined"},
+		{"reconcile", "here the rooms are joined"},
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"golang.org/x/sync/errgroup", "its parts end together"},
+		{"github.com/spf13/pflag", "the command line"},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "examples/envtest", closed: true, may: []allowance{
 		{"plane", "it is a control plane with the flags of kube-apiserver"},
 		{"apiserver", "its certificate is one that the flags name"},
