@@ -54,12 +54,10 @@ type controller struct {
 	secrets   *informer.Informer[*corev1.Secret]
 	// parts has one worker, to which the fields below belong: no older state can replace a newer one.
 	// statuses writes to the API server, with several.
-	parts       *reconcile.Controller[key]
-	statuses    *reconcile.Controller[string]
-	own         map[string]*networkingv1.Ingress
-	said        map[string]bool // problems
-	usedSecrets map[string]bool
-	usedService map[string]bool
+	parts    *reconcile.Controller[key]
+	statuses *reconcile.Controller[string]
+	own      []*networkingv1.Ingress
+	said     map[string]bool // problems
 
 	mu           sync.Mutex
 	certificates map[string]*tls.Certificate // by secret; guarded by mu
@@ -118,12 +116,13 @@ func (c *controller) run(ctx context.Context) error {
 }
 
 func (c *controller) reconcile(_ context.Context, k key) (reconcile.Result, error) {
+	services, secrets := c.proxy.Table().References()
 	switch {
 	case k.part == tablePart:
 		c.setTable()
-	case k.part == servicePart && c.usedService[k.name]:
+	case k.part == servicePart && services[k.name]:
 		c.setService(k.name)
-	case k.part == secretPart && c.usedSecrets[k.name]:
+	case k.part == secretPart && secrets[k.name]:
 		c.setSecret(k.name)
 	}
 	return reconcile.Result{}, nil
@@ -131,35 +130,15 @@ func (c *controller) reconcile(_ context.Context, k key) (reconcile.Result, erro
 
 // setTable makes the table, once the proxy has the services and certificates that it names.
 func (c *controller) setTable() {
-	own := router.Own(controllerName, c.class, slices.Collect(c.ingresses.All()), slices.Collect(c.classes.All()))
-	table := router.NewTable(own)
-	c.own = map[string]*networkingv1.Ingress{}
-	for _, in := range own {
-		c.own[router.Key(in)] = in
-	}
-	secretsBefore, servicesBefore := c.usedSecrets, c.usedService
-	c.usedSecrets, c.usedService = table.References()
-	for name := range c.usedService {
-		if !servicesBefore[name] {
-			c.setService(name)
-		}
-	}
-	for name := range c.usedSecrets {
-		if !secretsBefore[name] {
-			c.setSecret(name)
-		}
-	}
+	c.own = router.Own(controllerName, c.class, slices.Collect(c.ingresses.All()), slices.Collect(c.classes.All()))
+	table := router.NewTable(c.own)
+	services, secrets := table.References()
+	servicesBefore, secretsBefore := c.proxy.Table().References()
+	each(services, servicesBefore, c.setService)
+	each(secrets, secretsBefore, c.setSecret)
 	c.proxy.SetTable(table)
-	for name := range servicesBefore {
-		if !c.usedService[name] {
-			c.proxy.SetService(name, nil)
-		}
-	}
-	for name := range secretsBefore {
-		if !c.usedSecrets[name] {
-			c.keepCertificate(name, nil)
-		}
-	}
+	each(servicesBefore, services, func(name string) { c.proxy.SetService(name, nil) })
+	each(secretsBefore, secrets, func(name string) { c.keepCertificate(name, nil) })
 	said := map[string]bool{}
 	for _, p := range table.Problems() {
 		id := router.Key(p.Ingress) + p.Reason + p.Message
@@ -168,8 +147,17 @@ func (c *controller) setTable() {
 		}
 	}
 	c.said = said
-	for name := range c.own {
-		c.statuses.Enqueue(name)
+	for _, in := range c.own {
+		c.statuses.Enqueue(router.Key(in))
+	}
+}
+
+// each calls f for what is in a set and not in another.
+func each(set, without map[string]bool, f func(string)) {
+	for name := range set {
+		if !without[name] {
+			f(name)
+		}
 	}
 }
 

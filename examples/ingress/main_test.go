@@ -361,7 +361,7 @@ func (p *program) rollout(t *testing.T) {
 		})
 	}
 	before, server := "10.1.0.1", (*httptest.Server)(nil)
-	for i := 2; i < 12; i++ {
+	for i := 2; i < 8; i++ {
 		address := fmt.Sprint("10.1.0.", i)
 		next := p.network.pod(t, address)
 		p.setEndpoints(before, address)

@@ -32,8 +32,8 @@ type Table struct {
 	// secrets has the keys of secrets by host, as hosts.
 	secrets  map[string]string
 	problems []Problem
-	// ingresses has the keys of the ingresses.
-	ingresses map[string]bool
+	// ingresses, services and secretKeys have the keys of all that the table is made of or names.
+	ingresses, services, secretKeys map[string]bool
 }
 
 // host has the paths of one host.
@@ -51,7 +51,10 @@ type owned struct {
 
 // NewTable returns the table of ingresses, which are in the order of their precedence: see [Own].
 func NewTable(ingresses []*networkingv1.Ingress) *Table {
-	t := &Table{hosts: map[string]*host{}, secrets: map[string]string{}, ingresses: map[string]bool{}}
+	t := &Table{
+		hosts: map[string]*host{}, secrets: map[string]string{},
+		ingresses: map[string]bool{}, services: map[string]bool{}, secretKeys: map[string]bool{},
+	}
 	for _, in := range ingresses {
 		t.ingresses[Key(in)] = true
 		fallback := t.backend(in, in.Spec.DefaultBackend)
@@ -68,6 +71,9 @@ func NewTable(ingresses []*networkingv1.Ingress) *Table {
 
 // Has reports whether the table was made of an ingress, by its key, among others.
 func (t *Table) Has(ingress string) bool { return t.ingresses[ingress] }
+
+// References returns the keys of the services and secrets that the ingresses name. They must not be changed.
+func (t *Table) References() (services, secrets map[string]bool) { return t.services, t.secretKeys }
 
 // Problems returns what has no effect.
 func (t *Table) Problems() []Problem { return t.problems }
@@ -89,7 +95,9 @@ func (t *Table) backend(in *networkingv1.Ingress, b *networkingv1.IngressBackend
 		t.report(in, "UnsupportedBackend", "the backend %s %s is not a service: it has no effect", kind, name)
 		return nil
 	}
-	return &Backend{in.Namespace + "/" + b.Service.Name, b.Service.Port}
+	found := &Backend{in.Namespace + "/" + b.Service.Name, b.Service.Port}
+	t.services[found.Service] = true
+	return found
 }
 
 func (t *Table) addRule(in *networkingv1.Ingress, rule *networkingv1.IngressRule, fallback *Backend) {
@@ -138,6 +146,7 @@ func (t *Table) addSecrets(in *networkingv1.Ingress) {
 			continue
 		}
 		hosts, key := tls.Hosts, in.Namespace+"/"+tls.SecretName
+		t.secretKeys[key] = true
 		if len(hosts) == 0 {
 			for _, rule := range in.Spec.Rules {
 				hosts = append(hosts, rule.Host)
@@ -208,27 +217,4 @@ func (t *Table) SecretFor(serverName string) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// References returns the keys of all secrets and services that the table names.
-func (t *Table) References() (secrets, services map[string]bool) {
-	secrets, services = map[string]bool{}, map[string]bool{}
-	for _, key := range t.secrets {
-		secrets[key] = true
-	}
-	add := func(b *Backend) {
-		if b != nil {
-			services[b.Service] = true
-		}
-	}
-	add(t.fallback)
-	for _, h := range t.hosts {
-		add(h.fallback)
-		for _, paths := range []map[string]owned{h.exact, h.prefixes} {
-			for _, b := range paths {
-				services[b.Service] = true
-			}
-		}
-	}
-	return secrets, services
 }
