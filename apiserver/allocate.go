@@ -31,7 +31,7 @@ func (t *catalog) addClaims(c *Config) {
 			},
 		}
 		if s := k.Allocation.Shown; s != nil {
-			if shown := t.storedKind(s.Resource.Group, s.Resource.Resource); shown != nil && !shown.Namespaced {
+			if shown := t.storedKind(s.Resource.Group, s.Resource.Resource); shown != nil && !shown.Namespaced && shown.Converter == nil {
 				k.shown = &shownClaims{s, k, shown}
 				config.Shown, config.ShownRoot = k.shown, storage.Key(shown.root)
 			}

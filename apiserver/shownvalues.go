@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,7 +52,7 @@ func (s *shownClaims) encode(obj runtime.Object, at time.Time) ([]byte, error) {
 		at = time.Now()
 	}
 	accessor(obj).SetCreationTimestamp(metav1.NewTime(at).Rfc3339Copy())
-	return s.kind.encode(obj)
+	return s.kind.encode(context.Background(), obj) // the kind has no Converter, which would need a context
 }
 
 // Decode implements [claims.Shown].
