@@ -48,6 +48,7 @@ var requestWalls = []wall{
 	{packages: "admission/webhook", closed: true, may: []allowance{
 		{"admission", itsRoom},
 		{"authn/user", sharedNoun},
+		{"internal/hookclient", calledAlike},
 		{"internal/jsonpatch", "webhooks answer with JSON patches"},
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},

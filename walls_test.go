@@ -28,6 +28,7 @@ const (
 	logging     = "the one logging interface"
 	celAlike    = "expressions are read and bounded alike, whoever writes them"
 	claimsAlike = "scheduler, controllers and kubelet must agree which volume a claim has"
+	calledAlike = "webhooks of which objects tell are called in one way"
 	askedAlike  = "webhooks of authentication and authorization are asked in one way"
 )
 

@@ -31,7 +31,7 @@ func (p *Plugin) Through(t http.RoundTripper) {
 			continue
 		}
 		for _, h := range *list {
-			h.caller.client.Transport = t
+			h.caller.client.HTTP.Transport = t
 		}
 	}
 }
