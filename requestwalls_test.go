@@ -175,6 +175,7 @@ var requestWalls = []wall{
 		{"kinds/apiextensions", oneTable},
 		{"internal/structural", "schemas are compiled and applied in one place"},
 		{"internal/jsonpath", "columns are paths"},
+		{"internal/hookclient", calledAlike},
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},

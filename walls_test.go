@@ -292,6 +292,7 @@ var otherWalls = []wall{
 	{packages: "plane/customresources", closed: true, may: []allowance{
 		{"plane", itsRoom},
 		{"apiserver/crd", "it adds this to a control plane"},
+		{"apiserver/aggregate", "conversion webhooks are found by the endpoints of services"},
 		{"client", "it installs definitions"},
 		{"kinds/apiextensions", oneTable},
 		{"kinds/kind", oneKind},

@@ -52,9 +52,13 @@ func start(t testing.TB, rules crd.RuleCompiler, options ...apiservertest.Option
 }
 
 // run serves the definitions of s until the test ends.
-func run(t testing.TB, s *apiservertest.Server, rules crd.RuleCompiler) *crd.Definitions {
+func run(t testing.TB, s *apiservertest.Server, rules crd.RuleCompiler, changes ...func(*crd.Config)) *crd.Definitions {
 	t.Helper()
-	d, err := crd.New(crd.Config{Server: s.Server, Rules: rules})
+	config := crd.Config{Server: s.Server, Rules: rules}
+	for _, change := range changes {
+		change(&config)
+	}
+	d, err := crd.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,10 @@ package crd
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"maps"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -30,11 +32,21 @@ type Config struct {
 	User *user.Info
 	// Rules compiles CEL rules. It should be that of [Resource].
 	Rules RuleCompiler
+	// Resolver resolves the services of conversion webhooks. Nil dials <name>.<namespace>.svc.
+	Resolver Resolver
+	// Certificate returns the client certificate for a conversion webhook, named as host:port. If it, or its
+	// result, is nil, no certificate is presented.
+	Certificate func(server string) (*tls.Certificate, error)
 	// Changed, if not nil, is called after the served resources have changed, with those that are
 	// served now, by one goroutine. It must not block.
 	Changed func([]Served)
 	// Log is silent when zero.
 	Log logr.Logger
+}
+
+// A Resolver returns the address of a service. Only the URL's host, which is host:port, is used.
+type Resolver interface {
+	Resolve(ctx context.Context, namespace, name string, port int32) (*url.URL, error)
 }
 
 // Served describes a resource that a definition has made.
@@ -48,6 +60,7 @@ type Served struct {
 type Definitions struct {
 	config Config
 	api    api
+	hooks  *webhooks
 	ready  chan struct{}
 
 	// known holds the definitions by name; served what is served for them. Only the goroutine of Run
@@ -78,7 +91,7 @@ func New(c Config) (*Definitions, error) {
 		c.User = &user.Info{Name: user.APIServer, Groups: []string{user.Masters, user.Authenticated}}
 	}
 	return &Definitions{
-		config: c, api: newAPI(c.Server.Transport(c.User)), ready: make(chan struct{}),
+		config: c, hooks: newWebhooks(&c), api: newAPI(c.Server.Transport(c.User)), ready: make(chan struct{}),
 		known: map[string]*definition{}, served: map[string]*definition{},
 		drained: map[string]func(context.Context) error{}, observed: map[types.UID]int64{}, removals: map[types.UID]bool{},
 		finished: make(chan types.UID),
@@ -175,7 +188,7 @@ func (d *Definitions) replace(ctx context.Context, all []*definition) {
 		if !serves(one) || d.served[name] != nil && sameResource(one, d.served[name]) {
 			continue
 		}
-		r, err := resourceOf(one, d.compiler())
+		r, err := d.resource(one)
 		if err != nil {
 			d.config.Log.Error(err, "definition cannot be served", "definition", name)
 			continue
@@ -262,7 +275,9 @@ func (d *Definitions) reconcile(ctx context.Context, one *definition) {
 		observe(next)
 	}
 	if isTrue(next, apiextensions.NamesAccepted) || isTrue(next, apiextensions.Established) {
-		if err := d.serve(next); err != nil {
+		if badBundle(next) && !isTrue(next, apiextensions.Established) {
+			setCondition(next, apiextensions.Established, metav1.ConditionFalse, "InvalidCABundle", "The conversion webhook CABundle is invalid")
+		} else if err := d.serve(next); err != nil {
 			d.config.Log.Error(err, "definition cannot be served", "definition", one.Name)
 			if !isTrue(next, apiextensions.Established) {
 				setCondition(next, apiextensions.Established, metav1.ConditionFalse, "Installing", err.Error())
@@ -302,7 +317,7 @@ func (d *Definitions) serve(one *definition) error {
 	if was := d.served[one.Name]; was != nil && sameResource(one, was) {
 		return nil
 	}
-	r, err := resourceOf(one, d.compiler())
+	r, err := d.resource(one)
 	if err != nil {
 		return err
 	}
@@ -315,6 +330,15 @@ func (d *Definitions) serve(one *definition) error {
 	return nil
 }
 
+// resource returns the resource that one describes.
+func (d *Definitions) resource(one *definition) (apiserver.Resource, error) {
+	r, err := resourceOf(one, d.compiler())
+	if err == nil {
+		d.hooks.add(one, &r)
+	}
+	return r, err
+}
+
 func (d *Definitions) compiler() func(*structural.Schema) Rules {
 	if d.config.Rules == nil {
 		return nil
@@ -322,8 +346,9 @@ func (d *Definitions) compiler() func(*structural.Schema) Rules {
 	return d.config.Rules.Compile
 }
 
-// report calls Changed.
+// report calls Changed, and drops what no served definition needs.
 func (d *Definitions) report() {
+	d.hooks.sweep(d.served)
 	if d.config.Changed == nil {
 		return
 	}

@@ -88,12 +88,13 @@ func (d *Definitions) removeObjects(ctx context.Context, one *definition, draine
 	}
 }
 
-// objectsPath returns the path of all objects, in a version that is served.
+// objectsPath returns the path of all objects, in a version that is served: the storage version if it is, so that no
+// webhook need convert the objects.
 func objectsPath(one *definition) collection {
-	version := ""
+	version, stored := "", false
 	for _, v := range one.Spec.Versions {
-		if v.Served || v.Storage && version == "" {
-			version = v.Name
+		if v.Storage && (v.Served || version == "" || converts(one)) || v.Served && !stored {
+			version, stored = v.Name, v.Storage
 		}
 	}
 	return collection{group: one.Spec.Group, version: version, plural: one.Status.AcceptedNames.Plural}

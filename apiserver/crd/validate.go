@@ -60,7 +60,7 @@ func (c checker) validateSpec(ctx context.Context, s *apiextensions.CustomResour
 	if s.PreserveUnknownFields && (old == nil || !old.Spec.PreserveUnknownFields) {
 		all = append(all, field.Invalid(path.Child("preserveUnknownFields"), true, "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"))
 	}
-	return append(all, validateConversion(s, path.Child("conversion"))...)
+	return append(all, validateConversion(s, old, path.Child("conversion"))...)
 }
 
 // common reports which parts are the same in all versions.
@@ -324,21 +324,24 @@ func fieldAt(s *props, path string) (*props, error) {
 	return s, nil
 }
 
-func validateConversion(s *apiextensions.CustomResourceDefinitionSpec, path *field.Path) field.ErrorList {
+func validateConversion(s *apiextensions.CustomResourceDefinitionSpec, old *definition, path *field.Path) field.ErrorList {
 	c := s.Conversion
 	if c == nil {
 		return nil
 	}
+	var all field.ErrorList
+	if c.Strategy != apiextensions.NoneConverter && s.PreserveUnknownFields {
+		all = append(all, field.Invalid(path.Child("strategy"), c.Strategy, "must be None if spec.preserveUnknownFields is true"))
+	}
 	switch c.Strategy {
 	case "":
-		return field.ErrorList{field.Required(path.Child("strategy"), "")}
+		all = append(all, field.Required(path.Child("strategy"), ""))
 	case apiextensions.NoneConverter:
 	case apiextensions.WebhookConverter:
-		return field.ErrorList{field.Forbidden(path.Child("strategy"), "this server does not convert by webhooks")}
+		return append(all, validateWebhook(c, old, path)...)
 	default:
-		return field.ErrorList{field.NotSupported(path.Child("strategy"), c.Strategy, []string{apiextensions.NoneConverter, apiextensions.WebhookConverter})}
+		all = append(all, field.NotSupported(path.Child("strategy"), c.Strategy, []string{apiextensions.NoneConverter, apiextensions.WebhookConverter}))
 	}
-	var all field.ErrorList
 	if c.Webhook != nil && c.Webhook.ClientConfig != nil {
 		all = append(all, field.Forbidden(path.Child("webhookClientConfig"), "should not be set when strategy is not set to Webhook"))
 	}

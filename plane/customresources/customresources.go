@@ -10,7 +10,8 @@
 // A program that does not import the package links nothing of it. The model is that of package
 // apiserver/crd: what a definition describes is served once the definition is established, and Install waits
 // for that. After a restart, what was established is served before the controllers start. The garbage collector
-// and resource quota follow the metadata of custom objects.
+// and resource quota follow the metadata of custom objects. Conversion webhooks behind services are found as admission
+// webhooks are, by the services' endpoints.
 //
 // How it fails: Load names the file and the document that it cannot read. Install names the definition that
 // the server refuses, or that was not established before its context ended, and why.
@@ -29,6 +30,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/planekit/planekit/apiserver/aggregate"
 	"github.com/planekit/planekit/apiserver/crd"
 	"github.com/planekit/planekit/apiserver/crd/rules"
 	"github.com/planekit/planekit/client"
@@ -60,7 +62,8 @@ func Enable(c *plane.Config) {
 		}
 		d, err := crd.New(crd.Config{
 			Server: p.Server, User: p.User(), Rules: compiler, Log: c.Log.WithName("customresources"),
-			Changed: func(served []crd.Served) { p.Caches.Custom.SetKinds(kindsOf(served)) },
+			Resolver: aggregate.ByEndpoints(p.Caches.Services, p.Caches.SlicesByService),
+			Changed:  func(served []crd.Served) { p.Caches.Custom.SetKinds(kindsOf(served)) },
 		})
 		if err != nil {
 			return err
