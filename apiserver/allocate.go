@@ -32,7 +32,7 @@ func (t *catalog) addClaims(c *Config) {
 		}
 		if s := k.Allocation.Shown; s != nil {
 			if shown := t.storedKind(s.Resource.Group, s.Resource.Resource); shown != nil && !shown.Namespaced && shown.Converter == nil {
-				k.shown = &shownClaims{s, k, shown}
+				k.shown = &shownClaims{s, k, shown, namer{c.Identities}}
 				config.Shown, config.ShownRoot = k.shown, storage.Key(shown.root)
 			}
 		}

@@ -164,8 +164,12 @@ type Identities interface {
 
 // identify replaces the random UID of a new object that has its name.
 func (n *namer) identify(q *request, m metav1.Object) {
+	n.identifyIn(q.kind.gr, q.info.Namespace, m)
+}
+
+func (n *namer) identifyIn(resource schema.GroupResource, namespace string, m metav1.Object) {
 	if n.identities != nil {
-		m.SetUID(n.identities.UID(q.kind.gr, q.info.Namespace, m.GetName()))
+		m.SetUID(n.identities.UID(resource, namespace, m.GetName()))
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 type shownClaims struct {
 	values       *ShownValues
 	holder, kind *servedKind
+	namer        namer
 }
 
 // Key implements [claims.Shown].
@@ -35,6 +36,7 @@ func (s *shownClaims) Encode(name string, c claims.Claim) ([]byte, error) {
 	}
 	obj := s.values.New(name, namespace, holder)
 	accessor(obj).SetUID(uuid.NewUUID())
+	s.namer.identifyIn(s.kind.gr, "", accessor(obj))
 	return s.encode(obj, c.Time)
 }
 
