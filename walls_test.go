@@ -449,6 +449,7 @@ var otherWalls = []wall{
 		{"authz", "flags choose authorizers"},
 		{"client", "webhooks are described by a kubeconfig"},
 		{"kubelet/server", "nodes report usage in its form"},
+		{"reconcile/controllers/autoscale", "flags set the times of autoscalers"},
 		{"reconcile/controllers/node", "flags limit evictions"},
 		{"k8s.io/api/core", kubeTypes},
 		{"github.com/spf13/pflag", "the command line"},

@@ -49,6 +49,7 @@ import (
 	"github.com/planekit/planekit/reconcile/controllers/volume"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
@@ -85,6 +86,7 @@ type Caches struct {
 	ReplicaSets             *informer.Informer[*appsv1.ReplicaSet]
 	ReplicationControllers  *informer.Informer[*corev1.ReplicationController]
 	PodDisruptionBudgets    *informer.Informer[*policyv1.PodDisruptionBudget]
+	Autoscalers             *informer.Informer[*autoscalingv2.HorizontalPodAutoscaler]
 	Jobs                    *informer.Informer[*batchv1.Job]
 	Roles                   *informer.Informer[*rbacv1.Role]
 	RoleBindings            *informer.Informer[*rbacv1.RoleBinding]
@@ -169,6 +171,7 @@ func New(api *client.Client, log logr.Logger, more ...apiserver.Resource) (*Cach
 		addKind(m, &c.ReplicaSets, kinds.ReplicaSets, nil),
 		addKind(m, &c.ReplicationControllers, kinds.ReplicationControllers, nil),
 		addKind(m, &c.PodDisruptionBudgets, kinds.PodDisruptionBudgets, nil),
+		addKind(m, &c.Autoscalers, kinds.HorizontalPodAutoscalers, nil),
 		addKind(m, &c.Jobs, kinds.Jobs, nil),
 		addKind(m, &c.Roles, kinds.Roles, nil),
 		addKind(m, &c.RoleBindings, kinds.RoleBindings, nil),

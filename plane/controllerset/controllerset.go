@@ -38,6 +38,7 @@ import (
 	"github.com/planekit/planekit/reconcile"
 	"github.com/planekit/planekit/reconcile/controllers"
 	"github.com/planekit/planekit/reconcile/controllers/account"
+	"github.com/planekit/planekit/reconcile/controllers/autoscale"
 	"github.com/planekit/planekit/reconcile/controllers/node"
 	"github.com/planekit/planekit/reconcile/lease"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -103,6 +104,8 @@ type Tuning struct {
 	// CertificateDuration is the longest time for which the certificates of signing requests are
 	// valid.
 	CertificateDuration time.Duration
+	// Autoscaling holds the times and the tolerance of the controller of autoscalers.
+	Autoscaling autoscale.Tuning
 	// VolumeResync is how often claims that wait for a volume are looked at again.
 	VolumeResync time.Duration
 }

@@ -41,6 +41,7 @@ func table() []Controller {
 		{Name: "endpointslice-mirroring-controller", Alias: "endpointslicemirroring", Account: "endpointslicemirroring-controller", Component: "endpoint-slice-mirroring-controller", New: (*Env).endpointSliceMirror},
 		{Name: "ephemeral-volume-controller", Alias: "ephemeral-volume", Account: "ephemeral-volume-controller", Component: "ephemeral_volume", New: (*Env).ephemeralVolume},
 		{Name: "garbage-collector-controller", Alias: "garbagecollector", Account: "generic-garbage-collector", New: (*Env).garbageCollector},
+		{Name: "horizontal-pod-autoscaler-controller", Alias: "horizontalpodautoscaling", Account: "horizontal-pod-autoscaler", Component: "horizontal-pod-autoscaler", New: (*Env).autoscaler},
 		{Name: "job-controller", Alias: "job", Account: "job-controller", New: (*Env).job},
 		{Name: KubeletServingApprover, Account: ServingApproverAccount, New: (*Env).servingApprover},
 		{Name: "namespace-controller", Alias: "namespace", Account: "namespace-controller", New: (*Env).namespace},

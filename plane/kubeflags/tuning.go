@@ -3,11 +3,13 @@ package kubeflags
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/planekit/planekit/plane/controllerset"
+	"github.com/planekit/planekit/reconcile/controllers/autoscale"
 	"github.com/planekit/planekit/reconcile/controllers/node"
 )
 
@@ -24,6 +26,7 @@ type tuning struct {
 	// How long a change waits for more changes.
 	endpointsBatch, slicesBatch, mirrorsBatch time.Duration
 	volumeResync                              time.Duration
+	autoscaling                               autoscale.Tuning
 }
 
 // workerFlags set the numbers of workers. The minimum is 1, also where kube-controller-manager accepts
@@ -38,6 +41,7 @@ var workerFlags = []struct {
 	{"concurrent-endpoint-syncs", "endpoints-controller", 5, 0, "services, by the controller of endpoints,"},
 	{"concurrent-ephemeralvolume-syncs", "ephemeral-volume-controller", 5, 0, "pods with ephemeral volumes"},
 	{"concurrent-gc-syncs", "garbage-collector-controller", 20, 0, "objects, by the garbage collector,"},
+	{"concurrent-horizontal-pod-autoscaler-syncs", "horizontal-pod-autoscaler-controller", 5, 0, "horizontal pod autoscalers"},
 	{"concurrent-job-syncs", "job-controller", 5, 0, "jobs"},
 	{"concurrent-namespace-syncs", "namespace-controller", 10, 0, "terminating namespaces"},
 	{"concurrent-rc-syncs", "replicationcontroller-controller", 5, 0, "replication controllers"},
@@ -66,6 +70,12 @@ func (t *tuning) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&t.slicesBatch, "endpointslice-updates-batch-period", 0, "how long a change of a pod waits for more changes before endpoint slices are written")
 	flags.DurationVar(&t.mirrorsBatch, "mirroring-endpointslice-updates-batch-period", 0, "how long a change of a mirrored endpoint slice waits for more changes before it is synced")
 	flags.DurationVar(&t.volumeResync, "pvclaimbinder-sync-period", 15*time.Second, "how often claims that wait for a volume are looked at again")
+	a := &t.autoscaling
+	flags.DurationVar(&a.Period, "horizontal-pod-autoscaler-sync-period", 15*time.Second, "how often the usage is compared with the targets of a horizontal pod autoscaler")
+	flags.DurationVar(&a.Stabilization, "horizontal-pod-autoscaler-downscale-stabilization", 5*time.Minute, "how long a horizontal pod autoscaler keeps the highest number of replicas that was recommended")
+	flags.Float64Var(&a.Tolerance, "horizontal-pod-autoscaler-tolerance", 0.1, "by what part of the target the usage may differ from it before pods are scaled")
+	flags.DurationVar(&a.Initialization, "horizontal-pod-autoscaler-cpu-initialization-period", 5*time.Minute, "how long after the start of a pod its CPU usage may not count")
+	flags.DurationVar(&a.ReadinessDelay, "horizontal-pod-autoscaler-initial-readiness-delay", 30*time.Second, "how long after the start of a pod its readiness counts as the first")
 	flags.IntVar(&t.mirroredEndpoints, "mirroring-max-endpoints-per-subset", 1000, "maximum number of addresses of a subset of custom endpoints that are mirrored")
 }
 
@@ -91,6 +101,11 @@ func (t *tuning) check() error {
 		{!(e.Unhealthy >= 0 && e.Unhealthy <= 1), "--unhealthy-zone-threshold must be between 0 and 1"},
 		{e.Large < 0, "--large-cluster-size-threshold must not be negative"},
 		{t.volumeResync <= 0, "--pvclaimbinder-sync-period must be positive"},
+		{t.autoscaling.Period <= 0, "--horizontal-pod-autoscaler-sync-period must be positive"},
+		{t.autoscaling.Stabilization < 0, "--horizontal-pod-autoscaler-downscale-stabilization must not be negative"},
+		{!(t.autoscaling.Tolerance >= 0), "--horizontal-pod-autoscaler-tolerance must not be negative"},
+		{t.autoscaling.Initialization < 0, "--horizontal-pod-autoscaler-cpu-initialization-period must not be negative"},
+		{t.autoscaling.ReadinessDelay < 0, "--horizontal-pod-autoscaler-initial-readiness-delay must not be negative"},
 		{t.endpointsBatch < 0, "--endpoint-updates-batch-period must not be negative"},
 		{t.slicesBatch < 0, "--endpointslice-updates-batch-period must not be negative"},
 		{t.mirrorsBatch < 0, "--mirroring-endpointslice-updates-batch-period must not be negative"},
@@ -114,8 +129,18 @@ func (t *tuning) settings() controllerset.Tuning {
 		Workers: workers, NodeGrace: t.nodeGrace, NodeStartupGrace: t.nodeStartupGrace, Evictions: t.limits(), EndedPods: t.keptPods(),
 		SliceEndpoints: t.sliceEndpoints, MirroredEndpoints: t.mirroredEndpoints,
 		EndpointsBatch: t.endpointsBatch, SlicesBatch: t.slicesBatch, MirrorsBatch: t.mirrorsBatch,
-		VolumeResync: t.volumeResync,
+		VolumeResync: t.volumeResync, Autoscaling: t.autoscale(),
 	}
+}
+
+// autoscale translates the times and the tolerance for [autoscale.Tuning], in which 0 means the default.
+func (t *tuning) autoscale() autoscale.Tuning {
+	a := t.autoscaling
+	for _, v := range []*time.Duration{&a.Stabilization, &a.Initialization, &a.ReadinessDelay} {
+		*v = max(*v, 1)
+	}
+	a.Tolerance = max(a.Tolerance, math.SmallestNonzeroFloat64)
+	return a
 }
 
 // limits translates the limits for [node.EvictionLimits], in which 0 means the default and a negative

@@ -22,7 +22,8 @@ func TestTuningDefaults(t *testing.T) {
 		got[name] = *n
 	}
 	want := map[string]int{
-		"concurrent-deployment-syncs": 5, "concurrent-endpoint-syncs": 5, "concurrent-ephemeralvolume-syncs": 5, "concurrent-gc-syncs": 20, "concurrent-job-syncs": 5,
+		"concurrent-deployment-syncs": 5, "concurrent-endpoint-syncs": 5, "concurrent-ephemeralvolume-syncs": 5, "concurrent-gc-syncs": 20,
+		"concurrent-horizontal-pod-autoscaler-syncs": 5, "concurrent-job-syncs": 5,
 		"concurrent-namespace-syncs": 10, "concurrent-rc-syncs": 5, "concurrent-replicaset-syncs": 5, "concurrent-resource-quota-syncs": 5,
 		"concurrent-service-endpoint-syncs": 5, "concurrent-serviceaccount-token-syncs": 5, "concurrent-ttl-after-finished-syncs": 5,
 		"mirroring-concurrent-service-endpoint-syncs": 5,
@@ -53,6 +54,11 @@ func TestTuningRefused(t *testing.T) {
 		{"--max-endpoints-per-slice 0", "--max-endpoints-per-slice must be between 1 and 1000"},
 		{"--max-endpoints-per-slice 1001", "--max-endpoints-per-slice must be between 1 and 1000"},
 		{"--mirroring-concurrent-service-endpoint-syncs 51", "--mirroring-concurrent-service-endpoint-syncs must not be more than 50, but got 51"},
+		{"--horizontal-pod-autoscaler-sync-period 0s", "--horizontal-pod-autoscaler-sync-period must be positive"},
+		{"--horizontal-pod-autoscaler-downscale-stabilization -1s", "--horizontal-pod-autoscaler-downscale-stabilization must not be negative"},
+		{"--horizontal-pod-autoscaler-tolerance nan", "--horizontal-pod-autoscaler-tolerance must not be negative"},
+		{"--horizontal-pod-autoscaler-cpu-initialization-period -1s", "--horizontal-pod-autoscaler-cpu-initialization-period must not be negative"},
+		{"--horizontal-pod-autoscaler-initial-readiness-delay -1s", "--horizontal-pod-autoscaler-initial-readiness-delay must not be negative"},
 		{"--pvclaimbinder-sync-period 0s", "--pvclaimbinder-sync-period must be positive"},
 		{"--endpoint-updates-batch-period -1s", "--endpoint-updates-batch-period must not be negative"},
 		{"--endpointslice-updates-batch-period -1s", "--endpointslice-updates-batch-period must not be negative"},

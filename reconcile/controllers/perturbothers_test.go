@@ -36,6 +36,7 @@ func otherScenarios() []scenario {
 		{name: "taint eviction", set: evicts},
 		{name: "node lifecycle over zones", set: darkens},
 		{name: "disruption budgets", set: disrupts},
+		{name: "autoscalers", set: autoscales},
 	}
 }
 
