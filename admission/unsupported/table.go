@@ -79,8 +79,6 @@ func kinds() []Row {
 		{In: "ingresses.networking.k8s.io", Effect: "no ingress controller is part of the cluster: nothing is reachable through it unless you run one"},
 		{In: "ingressclasses.networking.k8s.io", Effect: "no ingress controller is part of the cluster"},
 		{In: "networkpolicies.networking.k8s.io", Effect: "nothing enforces it on these nodes: all pods reach each other"},
-		{In: "ipaddresses.networking.k8s.io", Effect: "the addresses of services are not taken from it"},
-		{In: "servicecidrs.networking.k8s.io", Effect: "the addresses of services are not taken from it"},
 	}
 }
 

@@ -40,8 +40,8 @@ var builtIn = map[string]bool{
 
 // Layout returns the name under which kube-apiserver stores a resource. As apiserver.Config.Layout,
 // with the prefix "/registry", it lets a server take over the etcd of a kube-apiserver that has
-// stopped. The two must not serve from one etcd at the same time: each allocates cluster IPs and
-// node ports by records of its own.
+// stopped. The two must not serve from one etcd at the same time: each allocates node ports by
+// records of its own.
 func Layout(resource schema.GroupResource) string {
 	if name, ok := renamed[resource]; ok {
 		return name

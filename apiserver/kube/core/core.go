@@ -4,8 +4,9 @@
 //	config.Resources = append(config.Resources, core.Resources(core.Config{})...)
 //
 // A service gets its cluster IPs and node ports from the ranges of [Config] when it is stored.
-// [apiserver.Allocation] describes how two servers never give the same one twice. The addresses are
-// not shown as IPAddress objects.
+// [apiserver.Allocation] describes how two servers never give the same one twice. If package
+// networking is served too, each address is an IPAddress, and addresses come from all ServiceCIDRs
+// that are ready. The ServiceCIDR kubernetes takes the place of the configured range.
 //
 // All functions are pure, except that of an eviction, which changes a PodDisruptionBudget.
 package core

@@ -82,8 +82,7 @@ func validateIPAddress(ip *networkingv1.IPAddress) field.ErrorList {
 	return ps.List
 }
 
-// ServiceCIDRs returns the resource of the kind ServiceCIDR, which has no effect: addresses come
-// from the ranges in the configuration of the server.
+// ServiceCIDRs returns the resource of the kind ServiceCIDR.
 func ServiceCIDRs() apiserver.Resource {
 	type cidr = networkingv1.ServiceCIDR
 	return apiserver.For(kinds.ServiceCIDRs, apiserver.Resource{

@@ -3,7 +3,8 @@
 //
 //	config.Resources = append(config.Resources, networking.Resources()...)
 //
-// IPAddresses and ServiceCIDRs are stored; a service gets its address as package core describes.
+// The addresses of services are IPAddresses of ServiceCIDRs; package core describes how a service gets
+// one.
 package networking
 
 import "github.com/planekit/planekit/apiserver"
