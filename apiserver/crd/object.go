@@ -63,13 +63,62 @@ func (o *Object) UnstructuredContent() map[string]any {
 	if o.Kind != "" {
 		out["kind"] = o.Kind
 	}
-	if m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&o.ObjectMeta); err == nil {
-		if o.CreationTimestamp.IsZero() {
-			delete(m, "creationTimestamp")
+	if m := metadataOf(&o.ObjectMeta); len(m) > 0 {
+		out["metadata"] = m
+	}
+	return out
+}
+
+// metadataOf returns m as its JSON is decoded. Every write needs it a few times, so only lists of structs are
+// converted by reflection.
+func metadataOf(m *metav1.ObjectMeta) map[string]any {
+	out := map[string]any{}
+	if len(m.OwnerReferences)+len(m.ManagedFields) > 0 {
+		lists := metav1.ObjectMeta{OwnerReferences: m.OwnerReferences, ManagedFields: m.ManagedFields}
+		if converted, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&lists); err == nil {
+			out = converted
+			delete(out, "creationTimestamp")
 		}
-		if len(m) > 0 {
-			out["metadata"] = m
+	}
+	for _, field := range []struct{ name, text string }{
+		{"name", m.Name}, {"generateName", m.GenerateName}, {"namespace", m.Namespace}, {"selfLink", m.SelfLink},
+		{"uid", string(m.UID)}, {"resourceVersion", m.ResourceVersion},
+	} {
+		if field.text != "" {
+			out[field.name] = field.text
 		}
+	}
+	if m.Generation != 0 {
+		out["generation"] = m.Generation
+	}
+	if !m.CreationTimestamp.IsZero() {
+		out["creationTimestamp"] = m.CreationTimestamp.ToUnstructured()
+	}
+	if m.DeletionTimestamp != nil {
+		out["deletionTimestamp"] = m.DeletionTimestamp.ToUnstructured()
+	}
+	if m.DeletionGracePeriodSeconds != nil {
+		out["deletionGracePeriodSeconds"] = *m.DeletionGracePeriodSeconds
+	}
+	for _, field := range []struct {
+		name  string
+		texts map[string]string
+	}{{"labels", m.Labels}, {"annotations", m.Annotations}} {
+		if len(field.texts) == 0 {
+			continue
+		}
+		all := make(map[string]any, len(field.texts))
+		for k, v := range field.texts {
+			all[k] = v
+		}
+		out[field.name] = all
+	}
+	if len(m.Finalizers) > 0 {
+		all := make([]any, len(m.Finalizers))
+		for i, f := range m.Finalizers {
+			all[i] = f
+		}
+		out["finalizers"] = all
 	}
 	return out
 }

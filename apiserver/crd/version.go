@@ -268,11 +268,15 @@ func (v *version) validateRules(ctx context.Context, errs field.ErrorList, o, ol
 			return field.ErrorList{field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation")}
 		}
 	}
+	content := (*Object).UnstructuredContent
+	if s, err := v.schema(); err == nil && len(s.Rules) == 0 && s.Properties["metadata"] == nil {
+		content = func(o *Object) map[string]any { return o.Fields } // no rule sees more
+	}
 	var was map[string]any
 	if old != nil {
-		was = old.UnstructuredContent()
+		was = content(old)
 	}
-	return rules.Validate(ctx, o.UnstructuredContent(), was, func(text string) { apiserver.Warn(ctx, text) })
+	return rules.Validate(ctx, content(o), was, func(text string) { apiserver.Warn(ctx, text) })
 }
 
 // convert returns obj, of another version, in this one: its fields are those that this version has.
