@@ -14,6 +14,7 @@ import (
 	"github.com/planekit/planekit/bench/wire"
 	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/plane/customresources"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // subject is a running server under measurement.
@@ -64,7 +65,7 @@ func (s *subject) all(ctx context.Context, dirs string) (all []figure, err error
 	}
 	defer func() { _ = s.conn.Close() }()
 	for _, step := range []func(context.Context) ([]figure, error){
-		func(context.Context) ([]figure, error) { return s.memory(ctx, dirs) }, s.served, s.requests, s.lists, s.watch,
+		func(context.Context) ([]figure, error) { return s.memory(ctx, dirs) }, s.etcd, s.served, s.requests, s.lists, s.watch,
 	} {
 		more, err := step(ctx)
 		if err != nil {
@@ -87,7 +88,7 @@ func (s *subject) install(ctx context.Context, body []byte, path string) (time.D
 		} else if !strings.Contains(err.Error(), " 404 ") && !strings.Contains(err.Error(), " 429 ") || ctx.Err() != nil || time.Since(began) > time.Minute {
 			return 0, err
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(100 * time.Microsecond)
 	}
 }
 
@@ -130,6 +131,29 @@ func (s *subject) memory(ctx context.Context, dirs string) ([]figure, error) {
 		{"memory that they add, MiB", after - before},
 		{"memory of the process with them, MiB", after},
 	}, err
+}
+
+// etcd measures the etcd of the side alone: what a request costs at least.
+func (s *subject) etcd(ctx context.Context) ([]figure, error) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.files.Etcd}, DialTimeout: 10 * time.Second})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	var writes, reads []time.Duration
+	for i := range 1000 {
+		key := fmt.Sprint("/bench/", i)
+		began := time.Now()
+		if _, err := client.Put(ctx, key, strings.Repeat("x", 1000)); err != nil {
+			return nil, err
+		}
+		written := time.Now()
+		if _, err := client.Get(ctx, key); err != nil {
+			return nil, err
+		}
+		writes, reads = append(writes, written.Sub(began)), append(reads, time.Since(written))
+	}
+	return []figure{{"a commit of etcd alone, ms", milliseconds(writes)}, {"a read of etcd alone, ms", milliseconds(reads)}}, nil
 }
 
 // served measures the time from the request that creates a definition until its objects can be listed.
