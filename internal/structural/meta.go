@@ -12,7 +12,7 @@ func (s *Schema) WithMeta() *Schema {
 }
 
 func (s *Schema) withMeta() *Schema {
-	text := &Schema{Type: "string", Source: &apiextensions.JSONSchemaProps{Type: "string"}}
+	text := &Schema{Type: "string", Source: &apiextensions.JSONSchemaProps{Type: "string"}, checks: noChecks}
 	is := func(part *Schema, of string) bool { return part != nil && part.Type == of }
 	if m := s.Properties["metadata"]; is(s.Properties["kind"], "string") && is(s.Properties["apiVersion"], "string") && is(m, "object") &&
 		is(m.Properties["name"], "string") && is(m.Properties["generateName"], "string") {
@@ -26,7 +26,7 @@ func (s *Schema) withMeta() *Schema {
 	}
 	out.Properties["kind"], out.Properties["apiVersion"] = text, text
 	out.Properties["metadata"] = &Schema{
-		Type: "object", Source: &apiextensions.JSONSchemaProps{Type: "object"},
+		Type: "object", Source: &apiextensions.JSONSchemaProps{Type: "object"}, checks: noChecks,
 		Properties: map[string]*Schema{"name": text, "generateName": text},
 	}
 	return &out

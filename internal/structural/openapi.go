@@ -6,6 +6,18 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
+// openapi returns s as kube-openapi validates with it. It is made at its first use, which most schemas never see.
+func (s *Schema) openapi() (*spec.Schema, error) {
+	if made := s.spec.Load(); made != nil {
+		return made, nil
+	}
+	made, err := toOpenAPI(s.Source)
+	if err == nil {
+		s.spec.Store(made)
+	}
+	return made, err
+}
+
 // toOpenAPI converts s to the type that kube-openapi validates with.
 func toOpenAPI(s *apiextensions.JSONSchemaProps) (*spec.Schema, error) {
 	if s == nil {

@@ -20,8 +20,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"regexp"
 	"sync"
+	"sync/atomic"
 
 	"github.com/planekit/planekit/kinds/apiextensions"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -49,12 +51,13 @@ type Schema struct {
 	// Source holds the uncompiled schema.
 	Source *apiextensions.JSONSchemaProps
 
-	checks checks
+	checks *checks
 	// settled is the part of Default that objects get.
 	settled any
 	// deep facts, of this schema and all below.
 	lists, embeds bool
-	openapi       func() (*spec.Schema, error)
+	// spec holds what openapi has returned.
+	spec *atomic.Pointer[spec.Schema]
 	// whole returns the schema with metadata; nil if the schema is not that of an embedded resource.
 	whole func() *Schema
 }
@@ -78,7 +81,7 @@ func compile(s *apiextensions.JSONSchemaProps) (*Schema, error) {
 	out := &Schema{
 		Type: s.Type, Nullable: s.Nullable, Embedded: s.XEmbeddedResource, IntOrString: s.XIntOrString,
 		Preserve:    s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields,
-		ListMapKeys: s.XListMapKeys, Rules: s.XValidations, Source: s,
+		ListMapKeys: s.XListMapKeys, Rules: s.XValidations, Source: s, spec: new(atomic.Pointer[spec.Schema]),
 	}
 	if s.XListType != nil {
 		out.ListType = *s.XListType
@@ -104,7 +107,6 @@ func compile(s *apiextensions.JSONSchemaProps) (*Schema, error) {
 	if out.Embedded {
 		out.whole = sync.OnceValue(out.withMeta)
 	}
-	out.openapi = sync.OnceValues(func() (*spec.Schema, error) { return toOpenAPI(s) })
 	return out, nil
 }
 
@@ -221,8 +223,11 @@ func orNone(p *int64) int64 {
 	return *p
 }
 
-func compileChecks(s *apiextensions.JSONSchemaProps) checks {
-	c := checks{
+// noChecks has no validation. Most schemas share it.
+var noChecks = &checks{minLen: -1, maxLen: -1, minItems: -1, maxItems: -1, minProps: -1, maxProps: -1}
+
+func compileChecks(s *apiextensions.JSONSchemaProps) *checks {
+	c := &checks{
 		min: s.Minimum, max: s.Maximum, exMin: s.ExclusiveMinimum, exMax: s.ExclusiveMaximum,
 		minLen: orNone(s.MinLength), maxLen: orNone(s.MaxLength), minItems: orNone(s.MinItems), maxItems: orNone(s.MaxItems),
 		minProps: orNone(s.MinProperties), maxProps: orNone(s.MaxProperties), required: s.Required,
@@ -255,6 +260,9 @@ func compileChecks(s *apiextensions.JSONSchemaProps) checks {
 			c.slow = true // numbers are converted before they are compared
 		}
 		c.enum = append(c.enum, v)
+	}
+	if reflect.DeepEqual(c, noChecks) {
+		return noChecks
 	}
 	return c
 }

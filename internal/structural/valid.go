@@ -17,7 +17,7 @@ func (s *Schema) valid(v any) bool {
 		schema, err := s.openapi()
 		return err == nil && validate.NewSchemaValidator(schema, nil, "", strfmt.Default).Validate(v).IsValid()
 	}
-	c := &s.checks
+	c := s.checks
 	if v == nil {
 		return (s.Type == "" && !s.IntOrString || s.Nullable) && len(c.enum) == 0
 	}
@@ -43,7 +43,7 @@ func (s *Schema) valid(v any) bool {
 
 // odd reports whether kube-openapi has rules of its own for v.
 func (s *Schema) odd(v any) bool {
-	c := &s.checks
+	c := s.checks
 	switch v := v.(type) {
 	case nil, string:
 		return c.format != "" && s.Type != "string" || s.IntOrString && c.format != ""
@@ -99,7 +99,7 @@ func (c *checks) validNumber(v float64) bool {
 }
 
 func (s *Schema) validList(v []any) bool {
-	c, n := &s.checks, int64(len(v))
+	c, n := s.checks, int64(len(v))
 	if n < c.minItems || c.maxItems >= 0 && n > c.maxItems {
 		return false
 	}
@@ -115,7 +115,7 @@ func (s *Schema) validList(v []any) bool {
 }
 
 func (s *Schema) validObject(v map[string]any) bool {
-	c, n := &s.checks, int64(len(v))
+	c, n := s.checks, int64(len(v))
 	if n < c.minProps || c.maxProps >= 0 && n > c.maxProps {
 		return false
 	}
