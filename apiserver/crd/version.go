@@ -31,11 +31,13 @@ type version struct {
 
 func newVersion(d *apiextensions.CustomResourceDefinition, spec *apiextensions.CustomResourceDefinitionVersion, compile func(*structural.Schema) Rules) *version {
 	v := &version{spec: spec, gvk: schema.GroupVersionKind{Group: d.Spec.Group, Version: spec.Name, Kind: d.Status.AcceptedNames.Kind}}
+	ruled := false
 	v.schema = sync.OnceValues(func() (*structural.Schema, error) {
 		source, err := v.source()
 		if err != nil {
 			return nil, err
 		}
+		ruled = hasRules(source)
 		if source == nil {
 			source = &props{Type: "object"}
 		}
@@ -43,7 +45,7 @@ func newVersion(d *apiextensions.CustomResourceDefinition, spec *apiextensions.C
 	})
 	v.rules = sync.OnceValue(func() Rules {
 		s, err := v.schema()
-		if err != nil || compile == nil || !hasRules(s.Source) {
+		if err != nil || compile == nil || !ruled {
 			return nil
 		}
 		return compile(s)

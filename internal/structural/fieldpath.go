@@ -18,7 +18,7 @@ var (
 // of keys of maps, such as .a['b']. It fails if s has no such field.
 func FieldPath(s *apiextensions.JSONSchemaProps, text string) (*field.Path, error) {
 	var path *field.Path
-	step := func(name string) error {
+	err := walk(text, func(name string) error {
 		switch {
 		case s != nil && len(s.Properties) > 0:
 			part, ok := s.Properties[name]
@@ -32,46 +32,78 @@ func FieldPath(s *apiextensions.JSONSchemaProps, text string) (*field.Path, erro
 			return errNoField
 		}
 		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	return path, nil
+}
+
+// FieldPath is [FieldPath] of a compiled schema.
+func (s *Schema) FieldPath(text string) (*field.Path, error) {
+	var path *field.Path
+	err := walk(text, func(name string) error {
+		switch {
+		case s != nil && len(s.Properties) > 0:
+			part, ok := s.Properties[name]
+			if !ok {
+				return errNoField
+			}
+			path, s = path.Child(name), part
+		case s != nil && s.HasAdditional:
+			path, s = path.Key(name), s.Additional
+		default:
+			return errNoField
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return path, nil
+}
+
+// walk calls step with each name and key of a path.
+func walk(text string, step func(name string) error) error {
 	for rest := text; rest != ""; {
 		var token string
 		token, rest = cutToken(rest)
 		switch token {
 		case ".":
 			if rest == "" {
-				return nil, errPathEnd
+				return errPathEnd
 			}
 			if token, rest = cutToken(rest); token != "" {
 				if err := step(token); err != nil {
-					return nil, err
+					return err
 				}
 			}
 		case "[":
 			if rest == "" {
-				return nil, errPathEnd
+				return errPathEnd
 			}
 			token, rest = cutToken(rest)
 			if len(token) < 2 || token[0] != '\'' || token[len(token)-1] != '\'' {
-				return nil, fmt.Errorf("expected single quoted string but got %s", token)
+				return fmt.Errorf("expected single quoted string but got %s", token)
 			}
 			key, err := unquote(token[1 : len(token)-1])
 			if err != nil {
-				return nil, err
+				return err
 			}
 			if err := step(key); err != nil {
-				return nil, err
+				return err
 			}
 			if rest == "" {
-				return nil, errPathEnd
+				return errPathEnd
 			}
 			if token, rest = cutToken(rest); token != "]" {
-				return nil, fmt.Errorf("expected ] but got %s", token)
+				return fmt.Errorf("expected ] but got %s", token)
 			}
 		default:
-			return nil, fmt.Errorf("expected [ or . but got: %s", token)
+			return fmt.Errorf("expected [ or . but got: %s", token)
 		}
 	}
-	return path, nil
+	return nil
 }
 
 // cutToken returns the first token of text, which is not empty, and the rest.

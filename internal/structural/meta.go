@@ -19,7 +19,7 @@ func (s *Schema) withMeta() *Schema {
 		return s
 	}
 	out := *s
-	out.whole, out.Items = nil, nil
+	out.whole, out.Items, out.bare = nil, nil, s
 	out.Properties = make(map[string]*Schema, len(s.Properties)+3)
 	for name, part := range s.Properties {
 		out.Properties[name] = part

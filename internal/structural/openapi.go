@@ -8,14 +8,44 @@ import (
 
 // openapi returns s as kube-openapi validates with it. It is made at its first use, which most schemas never see.
 func (s *Schema) openapi() (*spec.Schema, error) {
+	if s.bare != nil {
+		return s.bare.openapi()
+	}
 	if made := s.spec.Load(); made != nil {
 		return made, nil
 	}
-	made, err := toOpenAPI(s.Source)
+	made, err := s.toOpenAPI()
 	if err == nil {
 		s.spec.Store(made)
 	}
 	return made, err
+}
+
+func (s *Schema) toOpenAPI() (*spec.Schema, error) {
+	out, err := toOpenAPI(s.Source)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.Properties) > 0 {
+		out.Properties = make(map[string]spec.Schema, len(s.Properties))
+	}
+	for name, part := range s.Properties {
+		one, err := part.toOpenAPI()
+		if err != nil {
+			return nil, err
+		}
+		out.Properties[name] = *one
+	}
+	if s.Additional != nil {
+		if out.AdditionalProperties.Schema, err = s.Additional.toOpenAPI(); err != nil {
+			return nil, err
+		}
+	}
+	if s.Items != nil {
+		out.Items = &spec.SchemaOrArray{}
+		out.Items.Schema, err = s.Items.toOpenAPI()
+	}
+	return out, err
 }
 
 // toOpenAPI converts s to the type that kube-openapi validates with.

@@ -48,7 +48,8 @@ type Schema struct {
 	MapType       string
 	Rules         []apiextensions.ValidationRule
 
-	// Source holds the uncompiled schema.
+	// Source holds the keywords of the uncompiled schema, without the description and the schemas that
+	// are compiled to Properties, Additional and Items: those would take as much memory again.
 	Source *apiextensions.JSONSchemaProps
 
 	checks *checks
@@ -60,6 +61,8 @@ type Schema struct {
 	spec *atomic.Pointer[spec.Schema]
 	// whole returns the schema with metadata; nil if the schema is not that of an embedded resource.
 	whole func() *Schema
+	// bare is the schema without metadata, of a schema that WithMeta has made.
+	bare *Schema
 }
 
 // Compile compiles s. It fails if s uses a keyword that no structural schema may have.
@@ -81,7 +84,7 @@ func compile(s *apiextensions.JSONSchemaProps) (*Schema, error) {
 	out := &Schema{
 		Type: s.Type, Nullable: s.Nullable, Embedded: s.XEmbeddedResource, IntOrString: s.XIntOrString,
 		Preserve:    s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields,
-		ListMapKeys: s.XListMapKeys, Rules: s.XValidations, Source: s, spec: new(atomic.Pointer[spec.Schema]),
+		ListMapKeys: s.XListMapKeys, Rules: s.XValidations, Source: keywords(s), spec: new(atomic.Pointer[spec.Schema]),
 	}
 	if s.XListType != nil {
 		out.ListType = *s.XListType
@@ -108,6 +111,25 @@ func compile(s *apiextensions.JSONSchemaProps) (*Schema, error) {
 		out.whole = sync.OnceValue(out.withMeta)
 	}
 	return out, nil
+}
+
+// keywords returns s without the schemas that are compiled, and without its description.
+func keywords(s *apiextensions.JSONSchemaProps) *apiextensions.JSONSchemaProps {
+	out := *s
+	out.Description, out.Properties, out.Items = "", nil, nil
+	if a := s.AdditionalProperties; a != nil {
+		out.AdditionalProperties = &apiextensions.JSONSchemaPropsOrBool{Allows: a.Allows}
+	}
+	if plain := plainKeywords[s.Type]; reflect.DeepEqual(&out, plain) {
+		return plain
+	}
+	return &out
+}
+
+// plainKeywords holds the keywords of schemas that have a type and nothing else, by type. Most schemas share them.
+var plainKeywords = map[string]*apiextensions.JSONSchemaProps{
+	"": {}, "array": {Type: "array"}, "boolean": {Type: "boolean"}, "integer": {Type: "integer"},
+	"number": {Type: "number"}, "object": {Type: "object"}, "string": {Type: "string"},
 }
 
 func (s *Schema) compileBelow(from *apiextensions.JSONSchemaProps) (err error) {

@@ -68,7 +68,7 @@ func (c *Compiler) rules(s *structural.Schema, t *typed.Type) ([]rule, error) {
 		if r.compile(envs[which], t); r.err != nil || source.FieldPath == "" {
 			continue
 		}
-		if path, err := structural.FieldPath(s.Source, source.FieldPath); err == nil {
+		if path, err := s.FieldPath(source.FieldPath); err == nil {
 			r.fieldPath = path.String()
 		}
 	}
