@@ -46,7 +46,7 @@ type objects struct {
 // put announces an object which has been stored at revision.
 func (o objects) put(key storage.Key, revision storage.Revision, obj runtime.Object, h *hidden) {
 	o.Wrote(key, revision, &object{Object: obj, hidden: h})
-	if o.converter != nil {
+	if o.converter != nil && o.converter.kind.StoredAs != nil {
 		o.converter.wrote(key, revision, &object{Object: obj, hidden: h})
 	}
 }

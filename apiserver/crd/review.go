@@ -76,10 +76,21 @@ func answered(decoder runtime.Decoder, answer *hookclient.Answer, version string
 	if err != nil {
 		return nil, err
 	}
-	if status, ok := obj.(*metav1.Status); ok && status.Status != metav1.StatusSuccess {
-		return nil, apierrors.FromObject(status)
+	if is := kindIn(obj, &review); is != "" && is != version+"."+reviewKind {
+		return nil, fmt.Errorf("converting (%s) to (%s.%s): unknown conversion", is, version, reviewKind)
 	}
 	return converted(&review, version, uid)
+}
+
+// kindIn names the type that kube-apiserver would have decoded an answer to, empty if the answer does not say.
+func kindIn(obj runtime.Object, review *conversionReview) string {
+	switch {
+	case obj != runtime.Object(review):
+		return strings.TrimPrefix(fmt.Sprintf("%T", obj), "*") // such as a metav1.Status
+	case review.APIVersion == "":
+		return ""
+	}
+	return review.GroupVersionKind().Version + "." + reviewKind
 }
 
 // converted returns the converted objects in a review.

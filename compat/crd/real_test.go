@@ -18,7 +18,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/planekit/planekit/apiserver/crd/rules"
 	"github.com/planekit/planekit/client"
@@ -229,15 +228,6 @@ func (g generator) corruptBelow(v any) string {
 		return ""
 	}
 	return g.corrupt(v)
-}
-
-func await(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s was not established", what)
-		}
-	}
 }
 
 // theirsOrPanic is theirsOf, and reports whether upstream did not panic, as it does for selectable fields without a
