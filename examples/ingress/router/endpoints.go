@@ -73,6 +73,9 @@ type rotation struct {
 // next returns the next endpoint that was not tried, rather one that is not avoided. It returns nil if
 // there is none.
 func (r rotation) next(now time.Time, tried []*endpoint) *endpoint {
+	if len(r.endpoints) == 0 {
+		return nil
+	}
 	var avoided *endpoint
 	start := r.turn.Add(1)
 	for i := range r.endpoints {

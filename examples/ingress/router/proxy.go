@@ -162,11 +162,14 @@ func (p *Proxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	if port == "" {
 		port = strconv.Itoa(int(backend.Port.Number))
 	}
-	endpoints := p.pool(backend.Service)[port]
 	var tried []*endpoint
 	err := errNoEndpoint
-	for len(tried) < min(attempts, len(endpoints.endpoints)) {
-		e := endpoints.next(time.Now(), tried)
+	for range attempts {
+		// The endpoints may be others than before: in a rollout, all that the first attempt knew may be gone.
+		e := p.pool(backend.Service)[port].next(time.Now(), tried)
+		if e == nil {
+			break
+		}
 		tried = append(tried, e)
 		var answer *http.Response
 		body := &unsent{ReadCloser: r.Body}

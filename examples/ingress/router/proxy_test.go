@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -266,4 +267,20 @@ func TestStorm(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
+}
+
+// TestRolledOut: a request whose endpoint is replaced while it connects goes to the new one.
+func TestRolledOut(t *testing.T) {
+	echo := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "new") })
+	gone := refused(t)
+	var proxy *router.Proxy
+	proxy, at := start(t, router.Config{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if address == gone {
+			proxy.SetService("default/web", router.Addresses{"80": {echo}})
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}, gone)
+	if code, body := send(t, request(t, "POST", "http://"+at, "hello")); code != 200 || body != "new" {
+		t.Errorf("%d %q", code, body)
+	}
 }
