@@ -64,7 +64,7 @@ func (c *cluster) joinNetwork(api *client.Client, network podnetwork.Network, ad
 // accepts connections from there too.
 func (c *cluster) joinMachines(ctx context.Context, listener net.Listener) (net.Listener, error) {
 	o := &c.options
-	if !o.machines || o.nodes <= 1 || c.runtime != "containerd" {
+	if !o.wantsMachines() || c.runtime != "containerd" {
 		return listener, nil
 	}
 	if err := c.chooseMachineNetwork(ctx); err != nil {
