@@ -139,17 +139,30 @@ func (c *controller) setTable() {
 	c.proxy.SetTable(table)
 	each(servicesBefore, services, func(name string) { c.proxy.SetService(name, nil) })
 	each(secretsBefore, secrets, func(name string) { c.keepCertificate(name, nil) })
-	said := map[string]bool{}
-	for _, p := range table.Problems() {
-		id := router.Key(p.Ingress) + p.Reason + p.Message
-		if said[id] = true; !c.said[id] {
-			c.events.Event(p.Ingress, corev1.EventTypeWarning, p.Reason, p.Message)
-		}
-	}
-	c.said = said
+	c.sayProblems(table)
 	for _, in := range c.own {
 		c.statuses.Enqueue(router.Key(in))
 	}
+}
+
+// sayProblems records an event about each problem that there was not before.
+func (c *controller) sayProblems(table *router.Table) {
+	said := map[string]bool{}
+	say := func(object client.Object, reason, message string) {
+		id := object.GetNamespace() + "/" + object.GetName() + reason + message
+		if said[id] = true; !c.said[id] {
+			c.events.Event(object, corev1.EventTypeWarning, reason, message)
+		}
+	}
+	for _, p := range table.Problems() {
+		say(p.Ingress, p.Reason, p.Message)
+	}
+	for class := range c.classes.All() {
+		if class.Spec.Controller == controllerName && class.Spec.Parameters != nil {
+			say(class, "UnsupportedParameters", "spec.parameters has no effect")
+		}
+	}
+	c.said = said
 }
 
 // each calls f for what is in a set and not in another.
