@@ -63,6 +63,8 @@ type cluster struct {
 	// invitation is for nodes in other processes; nil where none can join.
 	invitation *join.Invitation
 	shutdowns  nodes.Shutdowns // what ends pods before this machine shuts down
+	// simulated has the nodes whose containers are simulated.
+	simulated simulatedNodes
 }
 
 // run brings up what the role says, a control plane or one node, says so on stdout, and runs it until ctx is done.
@@ -204,7 +206,7 @@ func (c *cluster) unsupported() []unsupported.Row {
 			if slices.Contains(balancerFields, r.Path) {
 				return pool && (remote || slices.Contains(givenFields, r.Path))
 			}
-			return remote
+			return remote || c.runtime == "fake" && c.options.nodes > 0 && slices.Contains(simulatedFields, r.Path)
 		case r.In == "networkpolicies.networking.k8s.io", r.In == unsupported.Pods && r.Path == "subdomain":
 			return remote // nodes have rules of policies, and DNS
 		}
@@ -286,6 +288,9 @@ func (c *cluster) announce(stdout io.Writer, url string) {
 	if c.notice != "" {
 		fmt.Fprintln(stdout, c.notice)
 		fmt.Fprintln(stdout)
+	}
+	if notice := c.networkNotice(); notice != "" {
+		fmt.Fprintf(stdout, "%s\n\n", notice)
 	}
 	if c.invitation != nil {
 		fmt.Fprintf(stdout, "Within 24 hours, this adds a node on another machine, or on this one with a --data-dir of its own:\n\n  %s --role %s %s\n\n",

@@ -67,7 +67,7 @@ func (c *cluster) node(at place, mirrors map[string]string) (nodes.Config, error
 	newRuntime := c.newContainerdRuntime
 	if c.runtime == "fake" {
 		newRuntime = func(at place, _ map[string]string) (nodes.Runtime, error) {
-			return &nodes.Memory{Socket: c.socketPath(at.dir, at.name+".sock")}, nil
+			return c.simulated.add(at.name, c.socketPath(at.dir, at.name+".sock")), nil
 		}
 	}
 	runtime, err := newRuntime(at, mirrors)
@@ -92,6 +92,9 @@ func (c *cluster) startNodes(ctx context.Context, p *plane.Plane, s *stack.Stack
 	}
 	if c.startMachines != nil {
 		return c.startMachines(ctx, p, s, mirrors["docker.io"])
+	}
+	if err := c.startServices(p, s); err != nil {
+		return err
 	}
 	var all []nodes.Config
 	for index := range c.options.nodes {

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gorilla/websocket"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -23,7 +24,10 @@ var programs string
 func TestMain(m *testing.M) { scenario.Main(m, &programs) }
 
 func TestScenariosFake(t *testing.T) {
-	scenario.Run(t, scenario.Config{Dir: "testdata/fake", Programs: programs})
+	scenario.Run(t, scenario.Config{
+		Dir: "testdata/fake", Programs: programs,
+		Commands: map[string]func(*testscript.TestScript, bool, []string){"api": askAPI},
+	})
 }
 
 func TestScenariosContainerd(t *testing.T) {
@@ -37,7 +41,8 @@ func TestScenariosContainerd(t *testing.T) {
 }
 
 // askAPI is the command api of scripts: "api get PATH" prints what the API server answers, "api create PATH FILE" sends
-// it an object, "api delete PATH" deletes one, and "api each" reads the log of each pod of nginx, and runs a command in it.
+// it an object, "api delete PATH" deletes one, "api each" reads the log of each pod of nginx, and runs a command in it, and
+// "api each WANT COMMAND..." waits until a command prints WANT in each pod.
 func askAPI(ts *testscript.TestScript, neg bool, arguments []string) {
 	file, err := kubeconfig.Load(ts.Getenv("KUBECONFIG"))
 	ts.Check(err)
@@ -63,6 +68,21 @@ func askAPI(ts *testscript.TestScript, neg bool, arguments []string) {
 	case !neg && len(arguments) == 2 && arguments[0] == "delete":
 		_, err = api.Do(ctx, client.Request{Method: http.MethodDelete, Path: arguments[1]})
 		ts.Check(err)
+	case !neg && len(arguments) > 2 && arguments[0] == "each":
+		pods, _, err := typed.Pods(api).List(ctx, "default", metav1.ListOptions{})
+		ts.Check(err)
+		for _, pod := range pods {
+			for {
+				out, err := execute(ctx, config, pod.Name, arguments[2:]...)
+				if err == nil && strings.Contains(out, arguments[1]) {
+					break
+				}
+				if ctx.Err() != nil {
+					ts.Fatalf("%q in %s says %q: %v", arguments[2:], pod.Name, out, err)
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+		}
 	case !neg && len(arguments) == 1 && arguments[0] == "each":
 		pods, _, err := typed.Pods(api).List(ctx, "default", metav1.ListOptions{})
 		ts.Check(err)
@@ -75,7 +95,7 @@ func askAPI(ts *testscript.TestScript, neg bool, arguments []string) {
 			}
 		}
 	default:
-		ts.Fatalf("usage: api get PATH, api create PATH FILE, api delete PATH, or api each")
+		ts.Fatalf("usage: api get PATH, api create PATH FILE, api delete PATH, or api each [WANT COMMAND...]")
 	}
 }
 

@@ -115,6 +115,12 @@ func TestUnsupportedIsSaid(t *testing.T) {
 	says("scheduling group", err, "spec.schedulingGroup: not supported yet: the pod stays Pending")
 	_, err = typed.ConfigMaps(api).Create(ctx, &corev1.ConfigMap{ObjectMeta: of("plain")})
 	says("config map", err)
+	// Services lead to simulated containers.
+	_, err = typed.Services(api).Create(ctx, &corev1.Service{ObjectMeta: of("web"), Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeNodePort, SessionAffinity: corev1.ServiceAffinityClientIP, Ports: []corev1.ServicePort{{Port: 80}},
+		TrafficDistribution: new(corev1.ServiceTrafficDistributionPreferSameZone),
+	}})
+	says("service", err, "spec.trafficDistribution: endpoint slices carry the hints, and nothing that forwards reads them yet")
 
 	until(t, ctx, "the deployment has its pod", func() bool {
 		web, err := typed.Deployments(api).Get(ctx, "default", "web")
@@ -151,7 +157,7 @@ func TestUnsupportedIsSaid(t *testing.T) {
 	_, err = typed.Pods(api).Create(ctx, &corev1.Pod{ObjectMeta: of("last"), Spec: windowsTemplate().Spec})
 	says("last pod", err, "spec.containers[0]."+windows)
 	until(t, ctx, "the events are there", func() bool { return said(unsupported.Reason)["Pod last"] > 0 })
-	want := map[string]int{"StatefulSet db": 1, "Pod single": 1, "Deployment web": 1, "Pod hard": 1, "Pod last": 1}
+	want := map[string]int{"StatefulSet db": 1, "Service web": 1, "Pod single": 1, "Deployment web": 1, "Pod hard": 1, "Pod last": 1}
 	if !maps.Equal(got, want) {
 		t.Errorf("events of %v, want %v", got, want)
 	}

@@ -5,8 +5,12 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -52,14 +56,22 @@ type Memory struct {
 	// means [memruntime.Command].
 	Exec func(container *runtimeapi.ContainerConfig, command []string) memruntime.Program
 
+	// Dial makes the connections of containers, as those of a client in a namespace: the command wget
+	// is one of theirs then. Nil means that it is not found. It is not used with an Exec or Behave.
+	Dial func(ctx context.Context, namespace, network, address string) (net.Conn, error)
+
 	listener, streams *bufconn.Listener // nil with a Socket
+	runtime           atomic.Pointer[memruntime.Runtime]
 }
 
 // Start implements Runtime.
 func (m *Memory) Start(ctx context.Context, s *stack.Stack) (string, error) {
 	config := memruntime.Config{Socket: m.Socket, Behave: m.Behave, Exec: m.Exec}
 	if config.Behave == nil {
-		config.Behave = Simulated
+		config.Behave = m.simulated
+	}
+	if config.Exec == nil {
+		config.Exec = m.command
 	}
 	if m.Socket == "" {
 		m.listener = bufconn.Listen(connectionBuffer)
@@ -72,11 +84,49 @@ func (m *Memory) Start(ctx context.Context, s *stack.Stack) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	m.runtime.Store(runtime)
 	s.Start("in-process runtime", runtime.Run)
 	if err := s.Await(ctx, runtime.Ready()); err != nil {
 		return "", err
 	}
 	return cmp.Or(m.Socket, "/in-process"), nil
+}
+
+// simulated is [Simulated] with the command wget.
+func (m *Memory) simulated(c *runtimeapi.ContainerConfig) memruntime.Behavior {
+	b := Simulated(c)
+	if program := m.wget(c, slices.Concat(c.GetCommand(), c.GetArgs())); program != nil {
+		b.Program, b.Output = program, ""
+	}
+	return b
+}
+
+// command is [memruntime.Command] with the command wget.
+func (m *Memory) command(c *runtimeapi.ContainerConfig, command []string) memruntime.Program {
+	if program := m.wget(c, command); program != nil {
+		return program
+	}
+	return memruntime.Command(c, command)
+}
+
+// namespaceLabel is the label with the namespace of a container's pod.
+const namespaceLabel = "io.kubernetes.pod.namespace"
+
+func (m *Memory) wget(c *runtimeapi.ContainerConfig, command []string) memruntime.Program {
+	if m.Dial == nil {
+		return nil
+	}
+	return memruntime.Wget(command, func(ctx context.Context, network, address string) (net.Conn, error) {
+		return m.Dial(ctx, c.GetLabels()[namespaceLabel], network, address)
+	})
+}
+
+// DialPod connects to a port of a pod of this node. See [memruntime.Runtime.DialPod].
+func (m *Memory) DialPod(address netip.AddrPort) (net.Conn, error) {
+	if runtime := m.runtime.Load(); runtime != nil {
+		return runtime.DialPod(address)
+	}
+	return nil, syscall.EHOSTUNREACH
 }
 
 // connectionBuffer is the size of the buffer of each direction of a connection, in bytes.

@@ -62,6 +62,15 @@ func NewDialer(c DialerConfig) (*Dialer, error) {
 	return &Dialer{c, newBalancer(c.Services, c.EndpointSlices, Site{Node: c.Node, Zone: c.Zone})}, nil
 }
 
+// In returns the Dialer for clients in another namespace. It follows what d follows, so that only d runs.
+func (d *Dialer) In(namespace string) *Dialer {
+	other := *d
+	if namespace != "" {
+		other.Namespace = namespace
+	}
+	return &other
+}
+
 // Run follows services and endpoints until ctx ends, and returns nil. It must be called once.
 func (d *Dialer) Run(ctx context.Context) error { return d.balancer.run(ctx, func() {}) }
 

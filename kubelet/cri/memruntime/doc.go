@@ -30,7 +30,8 @@
 //		Listen: func(port uint16) func(context.Context, net.Conn) { return serve },
 //	}
 //
-// [Command] has the few commands that need no files; others are not found. A terminal echoes lines
+// [Command] has the few commands that need no files, and [Wget] one that needs a network; others are not
+// found. [Runtime.DialPod] connects to a port of a pod by its address. A terminal echoes lines
 // and knows Ctrl-C, Ctrl-D and Backspace. A program that is not told to read and write neither reads
 // nor writes: a client that attaches stays until the container ends or, as with containerd, until its
 // own input ends. A client that does not read its output blocks the program.

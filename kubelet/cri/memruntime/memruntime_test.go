@@ -87,8 +87,9 @@ func containerConfig(name string, attempt uint32) *runtimeapi.ContainerConfig {
 
 type harness struct {
 	*cri.Client
-	t    *testing.T
-	stop func() // ends the runtime before the test ends
+	t       *testing.T
+	runtime *memruntime.Runtime
+	stop    func() // ends the runtime before the test ends
 }
 
 func start(t *testing.T, c memruntime.Config) *harness {
@@ -123,7 +124,7 @@ func start(t *testing.T, c memruntime.Config) *harness {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	return &harness{client, t, stop}
+	return &harness{client, t, runtime, stop}
 }
 
 func (h *harness) setRange(cidr string) {

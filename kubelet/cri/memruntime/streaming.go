@@ -138,13 +138,7 @@ func (r *Runtime) connectPort(ctx context.Context, s *sandbox, port uint16, conn
 		return fmt.Errorf("error forwarding port %d to pod %s, uid %s: failed to execute portforward in network namespace: failed to connect to localhost:%d inside namespace %q: dial tcp 127.0.0.1:%d: connect: connection refused",
 			port, s.id, s.config.GetMetadata().GetUid(), port, s.id, port)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(c.life, func() {
-		cancel()
-		conn.Close()
-	})()
-	serve(ctx, conn)
+	c.serve(ctx, serve, conn)
 	return nil
 }
 
