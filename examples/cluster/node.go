@@ -66,6 +66,9 @@ func (c *cluster) startNode(ctx context.Context) (announcement, error) {
 		if c.notice != "" {
 			fmt.Fprintf(stdout, "\n%s\n", c.notice)
 		}
+		if notice := c.networkNotice(); notice != "" {
+			fmt.Fprintf(stdout, "\n%s\n", notice)
+		}
 	}
 	return announce, c.watchShutdown(ctx, nil, c.stack)
 }

@@ -19,6 +19,7 @@ import (
 const (
 	sharedNotice = "The nodes share this machine: addresses and names of Services, and NetworkPolicies, have no effect on them. " +
 		"With --machines=true each node is a machine of its own, where they have."
+	joinedNotice    = "Services and NetworkPolicies have no effect on the simulated containers of a node that joined."
 	simulatedNotice = "Services lead to simulated containers from other ones (wget -O - http://NAME) and, by node ports, from 127.0.0.1; " +
 		"NetworkPolicies have no effect on them."
 )
@@ -26,6 +27,10 @@ const (
 // networkNotice returns what has no effect on the nodes of this process, or nothing without such nodes.
 func (c *cluster) networkNotice() string {
 	switch {
+	case c.options.role == roleNode && c.runtime == "fake":
+		return joinedNotice
+	case c.options.role == roleNode:
+		return ""
 	case c.options.nodes == 0 || c.gateway.IsValid():
 		return ""
 	case c.runtime == "fake":
