@@ -206,7 +206,7 @@ func (c *cluster) unsupported() []unsupported.Row {
 			if slices.Contains(balancerFields, r.Path) {
 				return pool && (remote || slices.Contains(givenFields, r.Path))
 			}
-			return remote || c.runtime == "fake" && c.options.nodes > 0 && slices.Contains(simulatedFields, r.Path)
+			return remote || c.options.nodes > 0 && slices.Contains(c.localFields(), r.Path)
 		case r.In == "networkpolicies.networking.k8s.io", r.In == unsupported.Pods && r.Path == "subdomain":
 			return remote // nodes have rules of policies, and DNS
 		}

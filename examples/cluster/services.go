@@ -17,8 +17,8 @@ import (
 
 // The notices say what has no effect on the nodes of this process.
 const (
-	sharedNotice = "The nodes share this machine: addresses and names of Services, and NetworkPolicies, have no effect on them. " +
-		"With --machines=true each node is a machine of its own, where they have."
+	sharedNotice = "The nodes share this machine: Services lead to their pods only by node ports, from 127.0.0.1. Addresses and names of " +
+		"Services, and NetworkPolicies, have no effect. With --machines each node is a machine of its own, where they have."
 	joinedNotice    = "Services and NetworkPolicies have no effect on the simulated containers of a node that joined."
 	simulatedNotice = "Services lead to simulated containers from other ones (wget -O - http://NAME) and, by node ports, from 127.0.0.1; " +
 		"NetworkPolicies have no effect on them."
@@ -39,10 +39,19 @@ func (c *cluster) networkNotice() string {
 	return sharedNotice
 }
 
-// simulatedFields are the fields of services that act on simulated containers.
-var simulatedFields = []string{
-	"spec.clusterIP", "spec.ports[].nodePort", "spec.externalName", "spec.externalIPs", "spec.sessionAffinity",
-	"spec.externalTrafficPolicy", "spec.internalTrafficPolicy",
+// sharedFields are the fields of services that have an effect on nodes that share this machine, and simulatedFields those
+// on simulated containers.
+var (
+	sharedFields    = []string{"spec.ports[].nodePort", "spec.sessionAffinity", "spec.externalTrafficPolicy"}
+	simulatedFields = append([]string{"spec.clusterIP", "spec.externalName", "spec.externalIPs", "spec.internalTrafficPolicy"}, sharedFields...)
+)
+
+// localFields returns the fields of services that have an effect on the nodes of this process.
+func (c *cluster) localFields() []string {
+	if c.runtime == "fake" {
+		return simulatedFields
+	}
+	return sharedFields
 }
 
 // simulatedNodes are the nodes of this process whose containers are simulated, and their network.
@@ -53,9 +62,9 @@ type simulatedNodes struct {
 	nodes []*nodes.Memory // guarded by mu
 }
 
-// startServices starts the network of simulated containers, before their nodes.
+// startServices starts what makes services lead to the pods of the nodes in this process, before these nodes.
 func (c *cluster) startServices(p *plane.Plane, s *stack.Stack) error {
-	if c.runtime != "fake" || c.options.nodes == 0 {
+	if c.options.nodes == 0 {
 		return nil
 	}
 	recorder, err := events.New(events.Config{Client: p.Client(), Component: "kube-proxy", Log: c.log})
@@ -63,14 +72,17 @@ func (c *cluster) startServices(p *plane.Plane, s *stack.Stack) error {
 		return err
 	}
 	s.Start("events of node ports", recorder.Run)
-	config := podnetwork.SimulatedConfig{
-		Services: p.Caches.Services, EndpointSlices: p.Caches.EndpointSlices, DialPod: c.simulated.dialPod,
+	config := podnetwork.LocalConfig{
+		Services: p.Caches.Services, EndpointSlices: p.Caches.EndpointSlices,
 		NodePorts: []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, Event: recorder.Event, Log: c.log.WithName("services"),
 	}
 	for index := range c.options.nodes {
 		config.Nodes = append(config.Nodes, nodes.Name(index))
 	}
-	c.simulated.network, err = podnetwork.StartSimulated(s, config)
+	if c.runtime != "fake" {
+		return podnetwork.StartNodePorts(s, config, nil)
+	}
+	c.simulated.network, err = podnetwork.StartSimulated(s, config, c.simulated.dialPod)
 	return err
 }
 

@@ -19,21 +19,43 @@ import (
 	"github.com/planekit/planekit/service/proxy"
 )
 
-// SimulatedConfig configures the network of nodes whose containers are simulated in this process.
-type SimulatedConfig struct {
+// LocalConfig configures the network of nodes that share the network of this process.
+type LocalConfig struct {
 	// Services and EndpointSlices are required.
 	Services       localcache.Subscriber[*corev1.Service]
 	EndpointSlices localcache.Subscriber[*discoveryv1.EndpointSlice]
 	// Nodes are the names of the nodes. At least one is required.
 	Nodes []string
-	// DialPod connects to a port of a pod. Its error is syscall.EHOSTUNREACH if no pod has the address.
-	DialPod func(netip.AddrPort) (net.Conn, error)
-	// NodePorts are the addresses of this machine where node ports are opened; none by default. They lead
-	// where those of the first node would.
+	// NodePorts are the addresses of this machine where [StartNodePorts] opens node ports. They lead where those
+	// of the first node would.
 	NodePorts []netip.Addr
 	// Event records an event about a service whose node port cannot be opened. It is required with NodePorts.
 	Event func(object runtime.Object, eventtype, reason, message string)
 	Log   logr.Logger
+}
+
+func (c *LocalConfig) check() error {
+	if len(c.Nodes) == 0 || len(c.NodePorts) > 0 && c.Event == nil {
+		return errors.New("podnetwork: Nodes and, with NodePorts, Event are required")
+	}
+	return nil
+}
+
+// StartNodePorts starts what serves node ports on s without rules of the kernel. It reaches pods by dial; nil means
+// by the network of this process.
+func StartNodePorts(s *stack.Stack, c LocalConfig, dial func(ctx context.Context, network, address string) (net.Conn, error)) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	ports, err := proxy.NewListeners(proxy.ListenersConfig{
+		Services: c.Services, EndpointSlices: c.EndpointSlices, Node: c.Nodes[0], Addresses: c.NodePorts, Dial: dial,
+		Events: recorder(c.Event), Log: c.Log.WithName("node-ports"),
+	})
+	if err != nil {
+		return err
+	}
+	s.Start("node ports", ports.Run)
+	return nil
 }
 
 // recorder is a function as a [proxy.Recorder].
@@ -43,21 +65,22 @@ func (r recorder) Event(s *corev1.Service, eventtype, reason, message string) {
 	r(s, eventtype, reason, message)
 }
 
-// A Simulated network leads from the addresses and names of services to pods, without the kernel. Only
-// pods of this process can be reached: a container has no way out.
+// A Simulated network leads from the addresses and names of services to the simulated containers of this
+// process, without the kernel. Nothing else can be reached: a container has no way out.
 type Simulated struct {
-	config  SimulatedConfig
+	dialPod func(netip.AddrPort) (net.Conn, error)
 	dialers map[string]*proxy.Dialer // by node
 }
 
-// StartSimulated starts the network on s.
-func StartSimulated(s *stack.Stack, c SimulatedConfig) (*Simulated, error) {
-	if len(c.Nodes) == 0 || c.DialPod == nil || len(c.NodePorts) > 0 && c.Event == nil {
-		return nil, errors.New("podnetwork: Nodes, DialPod and, with NodePorts, Event are required")
+// StartSimulated starts the network on s, with node ports if there are addresses for them. dialPod connects to
+// a port of a pod; its error is syscall.EHOSTUNREACH if no pod has the address.
+func StartSimulated(s *stack.Stack, c LocalConfig, dialPod func(netip.AddrPort) (net.Conn, error)) (*Simulated, error) {
+	if err := c.check(); err != nil {
+		return nil, err
 	}
-	n := &Simulated{config: c, dialers: map[string]*proxy.Dialer{}}
+	n := &Simulated{dialPod: dialPod, dialers: map[string]*proxy.Dialer{}}
 	for _, node := range c.Nodes {
-		d, err := proxy.NewDialer(proxy.DialerConfig{Services: c.Services, EndpointSlices: c.EndpointSlices, Node: node, Domain: Domain, Dial: n.dialPod})
+		d, err := proxy.NewDialer(proxy.DialerConfig{Services: c.Services, EndpointSlices: c.EndpointSlices, Node: node, Domain: Domain, Dial: n.dial})
 		if err != nil {
 			return nil, err
 		}
@@ -67,15 +90,7 @@ func StartSimulated(s *stack.Stack, c SimulatedConfig) (*Simulated, error) {
 	if len(c.NodePorts) == 0 {
 		return n, nil
 	}
-	ports, err := proxy.NewListeners(proxy.ListenersConfig{
-		Services: c.Services, EndpointSlices: c.EndpointSlices, Node: c.Nodes[0], Addresses: c.NodePorts, Dial: n.dialPod,
-		Events: recorder(c.Event), Log: c.Log.WithName("node-ports"),
-	})
-	if err != nil {
-		return nil, err
-	}
-	s.Start("node ports", ports.Run)
-	return n, nil
+	return n, StartNodePorts(s, c, n.dial)
 }
 
 // DialFrom returns a function that makes connections as a pod of a node does, in whose namespace names
@@ -90,8 +105,8 @@ func (n *Simulated) DialFrom(node string) func(ctx context.Context, namespace, n
 	}
 }
 
-// dialPod connects to a pod. Names that belong to no service are unknown.
-func (n *Simulated) dialPod(_ context.Context, network, address string) (net.Conn, error) {
+// dial connects to a pod. Names that belong to no service are unknown.
+func (n *Simulated) dial(_ context.Context, network, address string) (net.Conn, error) {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.EPROTONOSUPPORT}
 	}
@@ -100,5 +115,5 @@ func (n *Simulated) dialPod(_ context.Context, network, address string) (net.Con
 		host, _, _ := net.SplitHostPort(address)
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	}
-	return n.config.DialPod(to)
+	return n.dialPod(to)
 }

@@ -38,16 +38,15 @@ func TestSimulated(t *testing.T) {
 	s := stack.New()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	network, err := podnetwork.StartSimulated(s, podnetwork.SimulatedConfig{
+	network, err := podnetwork.StartSimulated(s, podnetwork.LocalConfig{
 		Services: localcache.NewMap(web), EndpointSlices: localcache.NewMap(slice), Nodes: []string{"node-1", "node-2"},
-		DialPod: func(to netip.AddrPort) (net.Conn, error) {
-			if to.Port() != 8080 {
-				return nil, syscall.EHOSTUNREACH
-			}
-			client, server := net.Pipe()
-			go func() { fmt.Fprint(server, to.Addr()); server.Close() }()
-			return client, nil
-		},
+	}, func(to netip.AddrPort) (net.Conn, error) {
+		if to.Port() != 8080 {
+			return nil, syscall.EHOSTUNREACH
+		}
+		client, server := net.Pipe()
+		go func() { fmt.Fprint(server, to.Addr()); server.Close() }()
+		return client, nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +81,7 @@ func TestSimulated(t *testing.T) {
 	if err := errors.Join(<-ended, s.Stop()); err != nil {
 		t.Error(err)
 	}
-	if _, err := podnetwork.StartSimulated(stack.New(), podnetwork.SimulatedConfig{}); err == nil {
+	if _, err := podnetwork.StartSimulated(stack.New(), podnetwork.LocalConfig{}, nil); err == nil {
 		t.Error("a network without nodes")
 	}
 }
