@@ -34,6 +34,11 @@ var sharedWalls = []wall{
 	{packages: "internal/kubecel/mutation", closed: true, may: []allowance{
 		{"github.com/google/cel-go", "it gives the language the types of changes"},
 	}},
+	{packages: "internal/kubecel/openapi", closed: true, may: []allowance{
+		{"github.com/google/cel-go", "it gives the language the types of documents"},
+		{"internal/kubecel/typed", "fields have one name in expressions"},
+		{"k8s.io/apimachinery/pkg/runtime/schema", "kinds are found by name"},
+	}},
 	{packages: "internal/kubecel/typed", closed: true, may: []allowance{
 		{"github.com/google/cel-go", "it gives the language the types of schemas"},
 		{"internal/structural", "schemas are compiled in one place"},

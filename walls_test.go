@@ -347,6 +347,8 @@ var otherWalls = []wall{
 		{"plane/stack", "controllers run in their turn"},
 		{"reconcile", "here its controllers are joined"},
 		{"service/loadbalancer", "it is the controller of load balancers"},
+		{"admission/policy", "its check of types is a controller's"},
+		{"internal/kubecel/openapi", "types are read from the server's documents"},
 		{"authn", "each controller is a service account"},
 		{"client", "controllers write by clients"},
 		{"k8s.io/api", kubeTypes},

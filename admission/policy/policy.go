@@ -35,10 +35,13 @@
 // failurePolicy is Ignore. Requests wait up to 10 s for the caches to sync and then fail. Check refuses policies
 // whose expressions do not compile.
 //
+// A [TypeChecker] compares the expressions of a policy with the types of what it matches. What it finds is only a
+// warning.
+//
 // # Left out
 //
-// The check of types that kube-apiserver writes into the status of a policy. matchPolicy Equivalent equals Exact:
-// a rule is about the versions that it names. Defaults are set after all mutating plugins, not after each policy.
+// matchPolicy Equivalent equals Exact: a rule is about the versions that it names. Defaults are set after all mutating
+// plugins, not after each policy.
 package policy
 
 import (

@@ -63,6 +63,7 @@ func table() []Controller {
 		{Name: "taint-eviction-controller", Account: "node-controller", New: (*Env).taintEviction},
 		{Name: "token-cleaner-controller", Alias: "tokencleaner", Account: "token-cleaner", New: (*Env).tokenCleaner},
 		{Name: "ttl-after-finished-controller", Alias: "ttl-after-finished", Account: "ttl-after-finished-controller", New: (*Env).ttlAfterFinished},
+		{Name: "validatingadmissionpolicy-status-controller", Alias: "validatingadmissionpolicy-status", Account: "validatingadmissionpolicy-status-controller", New: (*Env).policyStatus},
 	}
 }
 

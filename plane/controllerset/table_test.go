@@ -42,7 +42,7 @@ func TestTable(t *testing.T) {
 // reconcile/controllers.
 func TestEveryControllerIsInTheTable(t *testing.T) {
 	var makers []byte
-	for _, name := range []string{"table.go", "addresses.go", "autoscaler.go", "certificates.go"} {
+	for _, name := range []string{"table.go", "addresses.go", "autoscaler.go", "certificates.go", "policystatus.go"} {
 		source, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -50,6 +50,7 @@ var workerFlags = []struct {
 	{"concurrent-service-endpoint-syncs", "endpointslice-controller", 5, 50, "services, by the controller of endpoint slices,"},
 	{"concurrent-serviceaccount-token-syncs", "serviceaccount-token-controller", 5, 0, "secrets with tokens"},
 	{"concurrent-ttl-after-finished-syncs", "ttl-after-finished-controller", 5, 0, "finished jobs"},
+	{"concurrent-validating-admission-policy-status-syncs", "validatingadmissionpolicy-status-controller", 5, 0, "validating admission policies, by the check of types,"},
 	{"mirroring-concurrent-service-endpoint-syncs", "endpointslice-mirroring-controller", 5, 50, "services with custom endpoints"},
 }
 

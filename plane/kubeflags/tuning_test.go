@@ -26,7 +26,8 @@ func TestTuningDefaults(t *testing.T) {
 		"concurrent-horizontal-pod-autoscaler-syncs": 5, "concurrent-job-syncs": 5,
 		"concurrent-namespace-syncs": 10, "concurrent-rc-syncs": 5, "concurrent-replicaset-syncs": 5, "concurrent-resource-quota-syncs": 5,
 		"concurrent-service-endpoint-syncs": 5, "concurrent-serviceaccount-token-syncs": 5, "concurrent-ttl-after-finished-syncs": 5,
-		"mirroring-concurrent-service-endpoint-syncs": 5,
+		"concurrent-validating-admission-policy-status-syncs": 5,
+		"mirroring-concurrent-service-endpoint-syncs":         5,
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("workers %v, want %v", got, want)

@@ -37,6 +37,7 @@ func otherScenarios() []scenario {
 		{name: "node lifecycle over zones", set: darkens},
 		{name: "disruption budgets", set: disrupts},
 		{name: "autoscalers", set: autoscales},
+		{name: "types of policies", set: typeChecks},
 	}
 }
 
