@@ -108,24 +108,28 @@ func (v values) Take(name string) (bool, error) {
 	return v.attempt.Take(v.q.r.Context(), name, v.dryRun)
 }
 
-func (v values) Taken() (func(name string) bool, error) {
+func (v values) Taken(now bool) (func(name string) bool, error) {
 	shown := v.q.kind.shown
 	if shown == nil {
 		return func(string) bool { return false }, nil
 	}
-	if err := v.q.kind.cache.Wait(v.q.r.Context(), 0); err != nil {
+	ctx := v.q.r.Context()
+	if !now {
+		return shown.present, shown.kind.cache.Wait(ctx, 0)
+	}
+	if err := v.q.kind.cache.Wait(ctx, 0); err != nil {
 		return nil, err
 	}
-	state, err := v.server.reader.state(v.q.r.Context(), shown.kind)
+	state, err := shown.kind.state(ctx, now)
 	return func(name string) bool { return shown.taken(state, name) }, err
 }
 
-func (v values) All(resource schema.GroupResource) ([]runtime.Object, error) {
+func (v values) All(resource schema.GroupResource, now bool) ([]runtime.Object, error) {
 	k := v.server.catalog.Load().storedKind(resource.Group, resource.Resource)
 	if k == nil {
 		return nil, nil
 	}
-	state, err := v.server.reader.state(v.q.r.Context(), k)
+	state, err := k.state(v.q.r.Context(), now)
 	if err != nil {
 		return nil, err
 	}
@@ -138,12 +142,15 @@ func (v values) All(resource schema.GroupResource) ([]runtime.Object, error) {
 	return all, nil
 }
 
-// state returns the objects of a kind with every change that was acknowledged before, or the newest
-// that are known if the store does not send these in time.
-func (d *reader) state(ctx context.Context, k *servedKind) (cache.Snapshot[*object], error) {
-	state, err := k.cache.Current(ctx)
-	if errors.Is(err, cache.ErrBehind) {
-		return k.cache.Latest(), nil
+// state returns the objects of a kind. If now is set, it has every change that was acknowledged
+// before, unless the store does not send these in time.
+func (k *servedKind) state(ctx context.Context, now bool) (cache.Snapshot[*object], error) {
+	if now {
+		state, err := k.cache.Current(ctx)
+		if !errors.Is(err, cache.ErrBehind) {
+			return state, err
+		}
 	}
-	return state, err
+	err := k.cache.Wait(ctx, 0)
+	return k.cache.Latest(), err
 }

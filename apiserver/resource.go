@@ -193,12 +193,15 @@ type Values interface {
 	// Take takes a value, and reports whether it was free or already the object's. In a dry run it
 	// changes nothing.
 	Take(name string) (bool, error)
-	// Taken returns a function that reports from memory whether a value was taken when Taken was
-	// called. It knows only values that [Allocation.Shown] records.
-	Taken() (func(name string) bool, error)
+	// Taken returns a function that reports from memory whether a value is taken. It knows only
+	// values that [Allocation.Shown] records. What it knows may be old; if now is set, it has every
+	// change that was acknowledged before the call, and values that a failed server has left over are
+	// not taken.
+	Taken(now bool) (func(name string) bool, error)
 	// All returns the objects of another resource, which are shared and must not be changed. There
-	// are none if the server does not serve it.
-	All(resource schema.GroupResource) ([]runtime.Object, error)
+	// are none if the server does not serve it. If now is set, they have every
+	// change that was acknowledged before the call.
+	All(resource schema.GroupResource, now bool) ([]runtime.Object, error)
 }
 
 // ShownValues are values that are recorded as objects, such as IPAddresses, which clients can read.

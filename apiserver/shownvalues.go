@@ -76,8 +76,8 @@ func (s *shownClaims) claim(obj runtime.Object) claims.Claim {
 	}
 }
 
-// taken reports whether a value is taken in state. A claim that another server has left over does
-// not count.
+// taken reports whether a value is taken in state. A claim that another server has left over does not
+// count.
 func (s *shownClaims) taken(state cache.Snapshot[*object], value string) bool {
 	key, _ := s.Key(value)
 	i, ok := state.Get(key)
@@ -86,6 +86,13 @@ func (s *shownClaims) taken(state cache.Snapshot[*object], value string) bool {
 	}
 	c := s.claim(i.Object.Object)
 	return c.Kept || !claims.Old(c) || s.holds(c.Holder, value)
+}
+
+// present reports whether there is an object of a value.
+func (s *shownClaims) present(value string) bool {
+	key, _ := s.Key(value)
+	_, ok := s.kind.cache.Peek(key)
+	return ok
 }
 
 // holds reports whether the cached object at key has a value.

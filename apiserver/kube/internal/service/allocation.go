@@ -113,18 +113,14 @@ func (c Config) addresses(s *corev1.Service, p pool) error {
 	spec := &s.Spec
 	at := field.NewPath("spec", "clusterIPs")
 	for i, family := range spec.IPFamilies {
-		ranges, err := c.ranges(p, family)
-		if err != nil {
-			return err
-		}
 		if i < len(spec.ClusterIPs) {
 			wanted := spec.ClusterIPs[i]
-			if err := takeAddress(ranges, wanted, p); err != nil {
+			if err := c.takeAddress(family, wanted, p); err != nil {
 				return invalidService(s, field.Invalid(at, spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %v: %v", wanted, err)))
 			}
 			continue
 		}
-		ip, err := freeAddress(ranges, p)
+		ip, err := c.freeAddress(family, p)
 		if err != nil {
 			return apierrors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP for Service %q: %w", s.Name, err))
 		}
@@ -136,36 +132,61 @@ func (c Config) addresses(s *corev1.Service, p pool) error {
 	return nil
 }
 
-// takeAddress takes an address of one of the ranges, or one that the service has already.
-func takeAddress(ranges []netip.Prefix, wanted string, p pool) error {
+// takeAddress takes an address of a family, unless the service has it already.
+func (c Config) takeAddress(family corev1.IPFamily, wanted string, p pool) error {
 	name := ipName(wanted)
 	if slices.Contains(p.held, name) {
 		return nil
 	}
 	ip, ok := check.ParseIP(wanted)
-	if !ok || !slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return isHost(r, ip) }) {
+	if !ok {
 		return errElsewhere
 	}
-	free, err := p.take(name)
-	if err == nil && !free {
-		err = errAllocated
+	for _, now := range []bool{false, true} {
+		ranges, err := c.ranges(p, family, now)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return isHost(r, ip) }) {
+			continue
+		}
+		free, err := p.take(name)
+		if err == nil && !free {
+			err = errAllocated
+		}
+		return err
 	}
-	return err
+	return errElsewhere
 }
 
-// freeAddress takes a free address at random, from the first range that has one. It leaves the low
-// end of a range, while there are others, to services that request an address. It knows from memory
-// which addresses are taken.
-func freeAddress(ranges []netip.Prefix, p pool) (netip.Addr, error) {
-	taken, err := p.Taken()
-	if err != nil {
-		return netip.Addr{}, err
+// freeAddress takes a free address of a family at random. It asks for every change of ranges and
+// addresses only if it knows of no free one.
+func (c Config) freeAddress(family corev1.IPFamily, p pool) (netip.Addr, error) {
+	for _, now := range []bool{false, true} {
+		ranges, err := c.ranges(p, family, now)
+		if err != nil {
+			return netip.Addr{}, err
+		}
+		taken, err := p.Taken(now)
+		if err != nil {
+			return netip.Addr{}, err
+		}
+		ip, err := search(ranges, taken, p)
+		if !errors.Is(err, errFull) {
+			return ip, err
+		}
 	}
+	return netip.Addr{}, errFull
+}
+
+// search takes an address that is not known to be taken, from the first range that has one. It leaves
+// the low end of a range, while there are others, to services that request an address.
+func search(ranges []netip.Prefix, taken func(name string) bool, p pool) (netip.Addr, error) {
 	for _, r := range ranges {
 		first, n, low := hosts(r)
 		for at := range searchOrder(n, low) {
 			ip := plus(first, at)
-			name := ipName(ip.String())
+			name := ipPrefix + ip.String()
 			if taken(name) {
 				continue
 			}

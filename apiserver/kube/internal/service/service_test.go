@@ -41,11 +41,11 @@ func (m *memory) Take(name string) (bool, error) {
 	return free, nil
 }
 
-func (m *memory) Taken() (func(string) bool, error) {
+func (m *memory) Taken(bool) (func(string) bool, error) {
 	return func(name string) bool { return m.taken[name] && !m.unseen }, nil
 }
 
-func (m *memory) All(schema.GroupResource) ([]runtime.Object, error) { return m.ranges, nil }
+func (m *memory) All(schema.GroupResource, bool) ([]runtime.Object, error) { return m.ranges, nil }
 
 func Example() {
 	r := service.Resource(service.Config{CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/30")}})
