@@ -43,8 +43,8 @@ func (f ConverterFunc) Convert(ctx context.Context, objs []runtime.Object, versi
 // checkConverter reports what a resource with a Converter may not have: the server cannot convert
 // objects for functions that know another version.
 func (r *Resource) checkConverter() error {
-	if r.Allocation != nil || r.AfterCreate != nil || r.Decorate != nil || r.StoredAs != nil || r.Answer != nil {
-		return errors.New("a resource with a Converter must not have Allocation, AfterCreate, Decorate, StoredAs or Answer")
+	if r.Allocation != nil || r.AfterCreate != nil || r.Decorate != nil || r.Packing != nil || r.StoredAs != nil || r.Answer != nil {
+		return errors.New("a resource with a Converter must not have Allocation, AfterCreate, Decorate, Packing, StoredAs or Answer")
 	}
 	for _, v := range r.Versions {
 		switch {

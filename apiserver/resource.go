@@ -98,7 +98,7 @@ type Resource struct {
 	Versions []Version
 	// Converter, if not nil, converts objects between the versions, in place of the functions To and
 	// From of Versions. Each version then needs its own Strategy, and inherits nothing else. A
-	// resource with a Converter must not have Allocation, AfterCreate or Decorate.
+	// resource with a Converter must not have Allocation, AfterCreate, Decorate or Packing.
 	Converter Converter
 	// StoredAs, if not nil, is the resource whose objects this one shows in another form, as two
 	// groups serve the same events.

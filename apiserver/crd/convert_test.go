@@ -271,7 +271,7 @@ func TestConversionFails(t *testing.T) {
 		a.want(a.do("GET", lampsV1+"/one", ""), 200, "")
 	}
 	h.Close()
-	a.want(a.do("GET", lampsV2+"/one", ""), http.StatusInternalServerError, from+`Post "`+h.URL+`/convert?timeout=30s": dial tcp`)
+	a.want(a.do("GET", lampsV2+"/one", ""), http.StatusInternalServerError, from+`Post "`+h.URL+`/convert?timeout=30s": `)
 	a.want(a.do("POST", lampsV2, lamp("v2", "two", `{"b":"x"}`)), http.StatusInternalServerError, `conversion webhook for example.com/v2, Kind=Lamp failed: Post "`)
 	a.want(a.do("DELETE", lampsV2+"/one", ""), http.StatusInternalServerError, from)
 	a.want(a.do("PATCH", lampsV1+"/one", `{"spec":{"a":"z"}}`, merge), 200, "")
