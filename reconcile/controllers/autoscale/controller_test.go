@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,8 +35,10 @@ func TestConfig(t *testing.T) {
 type world struct {
 	autoscalers *localcache.Map[*autoscalingv2.HorizontalPodAutoscaler]
 	pods        *localcache.Map[*corev1.Pod]
-	replicas    int32
-	selector    string
+
+	mu       sync.Mutex
+	replicas int32
+	selector string
 	// load is the CPU of all pods, in thousandths.
 	load int64
 	// of the API, if they are not nil
@@ -45,6 +48,8 @@ type world struct {
 }
 
 func (w *world) Scale(context.Context, string, autoscalingv2.CrossVersionObjectReference) (*autoscalingv1.Scale, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	return &autoscalingv1.Scale{
 		Spec:   autoscalingv1.ScaleSpec{Replicas: w.replicas},
 		Status: autoscalingv1.ScaleStatus{Replicas: w.replicas, Selector: w.selector},
@@ -52,6 +57,8 @@ func (w *world) Scale(context.Context, string, autoscalingv2.CrossVersionObjectR
 }
 
 func (w *world) SetScale(_ context.Context, _ autoscalingv2.CrossVersionObjectReference, scale *autoscalingv1.Scale) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.conflicts > 0 {
 		w.conflicts--
 		return apierrors.NewConflict(schema.GroupResource{Resource: "things"}, "web", errors.New("changed"))
@@ -78,6 +85,8 @@ func newPod(i int32) *corev1.Pod {
 }
 
 func (w *world) Resource(context.Context, string, labels.Selector, corev1.ResourceName, string) (map[string]Sample, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	out := map[string]Sample{}
 	for i := range w.replicas {
 		out[fmt.Sprint("web-", i)] = Sample{Time: time.Now(), Milli: w.load / int64(w.replicas)}
@@ -103,6 +112,8 @@ func (w *world) UpdateStatus(_ context.Context, a *autoscalingv2.HorizontalPodAu
 }
 
 func (w *world) Event(_ runtime.Object, _, reason, message string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.events = append(w.events, reason+": "+message)
 }
 
@@ -141,8 +152,16 @@ func begin(t *testing.T, change func(*autoscalingv2.HorizontalPodAutoscaler)) *w
 	return w
 }
 
-// after lets time pass.
-func after(d time.Duration) {
+// set changes the world while the controller runs.
+func (w *world) set(change func(*world)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(w)
+}
+
+// after lets time pass. What the test has read of the world may then change.
+func (w *world) after(d time.Duration) {
+	w.set(func(*world) {})
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -161,31 +180,31 @@ func (w *world) condition(of autoscalingv2.HorizontalPodAutoscalerConditionType)
 func TestScales(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := begin(t, nil)
-		after(14 * time.Second)
+		w.after(14 * time.Second)
 		if a, _ := w.autoscalers.Get("default/web"); len(a.Status.Conditions) != 0 {
 			t.Errorf("it was looked at before the end of a period: %+v", a.Status)
 		}
-		after(2 * time.Second)
+		w.after(2 * time.Second)
 		a, _ := w.autoscalers.Get("default/web")
 		if s := a.Status; s.CurrentReplicas != 3 || s.DesiredReplicas != 3 || *s.CurrentMetrics[0].Resource.Current.AverageUtilization != 50 || s.LastScaleTime != nil {
 			t.Errorf("%+v", s)
 		}
-		w.load, w.conflicts = 1000, 3
-		after(15 * time.Second)
+		w.set(func(w *world) { w.load, w.conflicts = 1000, 3 })
+		w.after(15 * time.Second)
 		if w.replicas != 6 || w.condition(autoscalingv2.ScalingLimited) != "True ScaleUpLimit: "+increasesFaster ||
 			w.condition(autoscalingv2.AbleToScale) != "True SucceededRescale: the HPA controller was able to update the target scale to 6" {
 			t.Errorf("%d replicas; %s", w.replicas, w.condition(autoscalingv2.ScalingLimited))
 		}
-		after(15 * time.Second)
+		w.after(15 * time.Second)
 		if w.replicas != 10 || w.condition(autoscalingv2.ScalingLimited) != "True TooManyReplicas: "+tooMany {
 			t.Errorf("%d replicas; %s", w.replicas, w.condition(autoscalingv2.ScalingLimited))
 		}
-		w.load = 60
-		after(280 * time.Second)
+		w.set(func(w *world) { w.load = 60 })
+		w.after(280 * time.Second)
 		if w.replicas != 10 || w.condition(autoscalingv2.AbleToScale) != "True ScaleDownStabilized: "+recentlyHigher {
 			t.Errorf("%d replicas; %s", w.replicas, w.condition(autoscalingv2.AbleToScale))
 		}
-		after(45 * time.Second)
+		w.after(45 * time.Second)
 		if w.replicas != 2 || w.condition(autoscalingv2.ScalingActive) != "True ValidMetricFound: the HPA was able to successfully calculate a replica count from cpu resource utilization (percentage of request)" {
 			t.Errorf("%d replicas; %s", w.replicas, w.condition(autoscalingv2.ScalingActive))
 		}
@@ -210,25 +229,25 @@ func TestBehavior(t *testing.T) {
 			}
 			a.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: rules(0), ScaleDown: rules(0)}
 		})
-		w.load = 1000
-		after(16 * time.Second)
+		w.set(func(w *world) { w.load = 1000 })
+		w.after(16 * time.Second)
 		if w.replicas != 4 || w.condition(autoscalingv2.ScalingLimited) != "True ScaleUpLimit: "+increasesFaster {
 			t.Errorf("%d replicas; %s", w.replicas, w.condition(autoscalingv2.ScalingLimited))
 		}
-		after(30 * time.Second)
+		w.after(30 * time.Second)
 		if w.replicas != 4 {
 			t.Errorf("%d replicas within the period", w.replicas)
 		}
-		after(15 * time.Second)
+		w.after(15 * time.Second)
 		if w.replicas != 5 {
 			t.Errorf("%d replicas after the period", w.replicas)
 		}
-		w.load = 10
-		after(15 * time.Second)
+		w.set(func(w *world) { w.load = 10 })
+		w.after(15 * time.Second)
 		if w.replicas != 3 || w.condition(autoscalingv2.ScalingLimited) != "True ScaleDownLimit: "+decreasesFaster { // one fewer than the four at the start of the period
 			t.Errorf("%d replicas; %s", w.replicas, w.condition(autoscalingv2.ScalingLimited))
 		}
-		after(10 * time.Minute)
+		w.after(10 * time.Minute)
 		if w.replicas != 2 || w.condition(autoscalingv2.ScalingLimited) != "True TooFewReplicas: "+tooFew {
 			t.Errorf("%d replicas; %s", w.replicas, w.condition(autoscalingv2.ScalingLimited))
 		}
@@ -284,9 +303,9 @@ func TestFailures(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := begin(t, test.change)
 				if test.set != nil {
-					test.set(w)
+					w.set(test.set)
 				}
-				after(16 * time.Second)
+				w.after(16 * time.Second)
 				if got := w.condition(test.condition); got != test.want || w.replicas != test.replicas {
 					t.Errorf("%d replicas; %s\nwant %s", w.replicas, got, test.want)
 				}
@@ -306,14 +325,14 @@ func TestAmbiguous(t *testing.T) {
 		other := a.DeepCopy()
 		other.Name, other.UID = "other", "o"
 		w.autoscalers.Put(other)
-		w.load = 225
-		after(31 * time.Second)
+		w.set(func(w *world) { w.load = 225 })
+		w.after(31 * time.Second)
 		if got := w.condition(autoscalingv2.ScalingActive); got != "False AmbiguousSelector: pods by selector app=web are controlled by multiple HPAs: [{other default} {web default}]" {
 			t.Error(got)
 		}
 		w.autoscalers.Delete("default/other")
-		w.load = 225
-		after(15 * time.Second)
+		w.set(func(w *world) { w.load = 225 })
+		w.after(15 * time.Second)
 		if got := w.condition(autoscalingv2.ScalingActive); !strings.HasPrefix(got, "True ") {
 			t.Error(got)
 		}
