@@ -120,16 +120,16 @@ func (v values) Taken(now bool) (func(name string) bool, error) {
 	if err := v.q.kind.cache.Wait(ctx, 0); err != nil {
 		return nil, err
 	}
-	state, err := shown.kind.state(ctx, now)
+	state, err := shown.kind.state(ctx)
 	return func(name string) bool { return shown.taken(state, name) }, err
 }
 
-func (v values) All(resource schema.GroupResource, now bool) ([]runtime.Object, error) {
+func (v values) All(resource schema.GroupResource) ([]runtime.Object, error) {
 	k := v.server.catalog.Load().storedKind(resource.Group, resource.Resource)
 	if k == nil {
 		return nil, nil
 	}
-	state, err := k.state(v.q.r.Context(), now)
+	state, err := k.state(v.q.r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -142,15 +142,12 @@ func (v values) All(resource schema.GroupResource, now bool) ([]runtime.Object, 
 	return all, nil
 }
 
-// state returns the objects of a kind. If now is set, it has every change that was acknowledged
-// before, unless the store does not send these in time.
-func (k *servedKind) state(ctx context.Context, now bool) (cache.Snapshot[*object], error) {
-	if now {
-		state, err := k.cache.Current(ctx)
-		if !errors.Is(err, cache.ErrBehind) {
-			return state, err
-		}
+// state returns the objects of a kind with every change that was acknowledged before, or the newest
+// that are known if the store does not send these in time.
+func (k *servedKind) state(ctx context.Context) (cache.Snapshot[*object], error) {
+	state, err := k.cache.Current(ctx)
+	if errors.Is(err, cache.ErrBehind) {
+		return k.cache.Latest(), nil
 	}
-	err := k.cache.Wait(ctx, 0)
-	return k.cache.Latest(), err
+	return state, err
 }

@@ -199,9 +199,9 @@ type Values interface {
 	// not taken.
 	Taken(now bool) (func(name string) bool, error)
 	// All returns the objects of another resource, which are shared and must not be changed. There
-	// are none if the server does not serve it. If now is set, they have every
-	// change that was acknowledged before the call.
-	All(resource schema.GroupResource, now bool) ([]runtime.Object, error)
+	// are none if the server does not serve it. They have every change that was acknowledged before
+	// the call.
+	All(resource schema.GroupResource) ([]runtime.Object, error)
 }
 
 // ShownValues are values that are recorded as objects, such as IPAddresses, which clients can read.

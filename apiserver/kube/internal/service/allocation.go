@@ -142,31 +142,28 @@ func (c Config) takeAddress(family corev1.IPFamily, wanted string, p pool) error
 	if !ok {
 		return errElsewhere
 	}
-	for _, now := range []bool{false, true} {
-		ranges, err := c.ranges(p, family, now)
-		if err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return isHost(r, ip) }) {
-			continue
-		}
-		free, err := p.take(name)
-		if err == nil && !free {
-			err = errAllocated
-		}
+	ranges, err := c.ranges(p, family)
+	if err != nil {
 		return err
 	}
-	return errElsewhere
+	if !slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return isHost(r, ip) }) {
+		return errElsewhere
+	}
+	free, err := p.take(name)
+	if err == nil && !free {
+		err = errAllocated
+	}
+	return err
 }
 
-// freeAddress takes a free address of a family at random. It asks for every change of ranges and
-// addresses only if it knows of no free one.
+// freeAddress takes a free address of a family at random. It asks for every change of the addresses
+// only if it knows of no free one.
 func (c Config) freeAddress(family corev1.IPFamily, p pool) (netip.Addr, error) {
+	ranges, err := c.ranges(p, family)
+	if err != nil {
+		return netip.Addr{}, err
+	}
 	for _, now := range []bool{false, true} {
-		ranges, err := c.ranges(p, family, now)
-		if err != nil {
-			return netip.Addr{}, err
-		}
 		taken, err := p.Taken(now)
 		if err != nil {
 			return netip.Addr{}, err

@@ -18,10 +18,9 @@ import (
 // exist, addresses come from these all the same.
 const defaultRange = "kubernetes"
 
-// ranges returns the ranges of a family that addresses can be taken from, the configured one first. If
-// now is set, it knows every change of a ServiceCIDR.
-func (c Config) ranges(values apiserver.Values, family corev1.IPFamily, now bool) ([]netip.Prefix, error) {
-	objects, err := values.All(kinds.ServiceCIDRs.GroupResource(), now)
+// ranges returns the ranges of a family that addresses can be taken from, the configured one first.
+func (c Config) ranges(values apiserver.Values, family corev1.IPFamily) ([]netip.Prefix, error) {
+	objects, err := values.All(kinds.ServiceCIDRs.GroupResource())
 	if err != nil {
 		return nil, err
 	}

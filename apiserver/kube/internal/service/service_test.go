@@ -45,7 +45,7 @@ func (m *memory) Taken(bool) (func(string) bool, error) {
 	return func(name string) bool { return m.taken[name] && !m.unseen }, nil
 }
 
-func (m *memory) All(schema.GroupResource, bool) ([]runtime.Object, error) { return m.ranges, nil }
+func (m *memory) All(schema.GroupResource) ([]runtime.Object, error) { return m.ranges, nil }
 
 func Example() {
 	r := service.Resource(service.Config{CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/30")}})
