@@ -164,3 +164,22 @@ func FuzzAnswer(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkConvert asks a webhook in the process, over TLS, which reads and writes the objects as this server does.
+func BenchmarkConvert(b *testing.B) {
+	for _, n := range []int{1, 100, 10_000} {
+		b.Run(fmt.Sprintf("objects=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			c := testConverter(b, &repeater{})
+			var objs []runtime.Object
+			for i := range n {
+				objs = append(objs, testObject(fmt.Sprint("l", i), 300))
+			}
+			for b.Loop() {
+				if _, err := c.Convert(b.Context(), objs, "v2"); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

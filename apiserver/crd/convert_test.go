@@ -187,6 +187,28 @@ func TestConversion(t *testing.T) {
 	a.want(a.do("GET", lampsV1, ""), 200, `"items":[]`)
 }
 
+// TestOwnersOfVersions: a write in one version leaves the owners of fields in the other.
+func TestOwnersOfVersions(t *testing.T) {
+	h := startHook(t)
+	hooked := lamps(h.config())
+	at := strings.Index(hooked, `,
+		"conversion":`)
+	for _, definition := range []string{hooked, hooked[:at] + "}}"} {
+		a := start(t, nil)
+		a.install(definition)
+		a.want(a.do("POST", lampsV1+"?fieldManager=one", lamp("v1", "one", `{"a":"x","n":1}`)), 201, "")
+		got := a.want(a.do("PATCH", lampsV2+"/one?fieldManager=two", `{"spec":{"b":"p","n":2}}`, merge), 200, "")
+		for _, entry := range []string{
+			`{"manager":"one","operation":"Update","apiVersion":"example.com/v1",`,
+			`{"manager":"two","operation":"Update","apiVersion":"example.com/v2",`, `"fieldsV1":{"f:spec":{"f:b":{},"f:db":{},"f:n":{}}}`, `"f:da":{}`,
+		} {
+			if !strings.Contains(got.body, entry) {
+				t.Errorf("no %s in %s", entry, got.body)
+			}
+		}
+	}
+}
+
 // TestConversionLies: what a webhook may not answer, in kube-apiserver's words.
 func TestConversionLies(t *testing.T) {
 	a, h := startLamps(t)

@@ -241,6 +241,11 @@ func (c versioned) object(m *merged) (runtime.Object, error) {
 	}
 	out := is.New()
 	if u, ok := out.(runtime.Unstructured); ok {
+		if len(c.Versions) > 1 {
+			// SetUnstructuredContent takes the fields over, and the merged object is converted again for
+			// each version that has an owner.
+			fields = runtime.DeepCopyJSON(fields)
+		}
 		u.SetUnstructuredContent(fields)
 		return out, nil
 	}
