@@ -168,6 +168,7 @@ func TestUnsupportedIsSaid(t *testing.T) {
 
 // actedOn lists the resources that a component acts on, and those that hold data.
 const actedOn = "pods nodes namespaces services endpoints events secrets configmaps serviceaccounts limitranges resourcequotas " +
+	"horizontalpodautoscalers.autoscaling ipaddresses.networking.k8s.io servicecidrs.networking.k8s.io " +
 	"replicationcontrollers deployments.apps replicasets.apps controllerrevisions.apps jobs.batch " +
 	"persistentvolumeclaims runtimeclasses.node.k8s.io endpointslices.discovery.k8s.io events.events.k8s.io leases.coordination.k8s.io poddisruptionbudgets.policy " +
 	"flowschemas.flowcontrol.apiserver.k8s.io prioritylevelconfigurations.flowcontrol.apiserver.k8s.io " +
