@@ -14,12 +14,13 @@ import (
 func TestMetadataOf(t *testing.T) {
 	seconds, at := int64(3), metav1.NewTime(time.Date(2026, 11, 28, 10, 0, 0, 0, time.FixedZone("here", 3600)))
 	all := metav1.ObjectMeta{
-		Name: "a", GenerateName: "b", Namespace: "c", SelfLink: "d", UID: "e", ResourceVersion: "5", Generation: 7,
+		Name: "a", GenerateName: "b", Namespace: "c", UID: "e", ResourceVersion: "5", Generation: 7,
 		CreationTimestamp: at, DeletionTimestamp: &at, DeletionGracePeriodSeconds: &seconds,
 		Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": ""}, Finalizers: []string{"x", "y"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u", Controller: new(true)}},
-		ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Update", Time: &at, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:a":{}}`)}}},
+		ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Update", Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:a":{}}`)}},
 	}
+	all.SetSelfLink("d")
 	from := reflect.ValueOf(all)
 	for seed := range uint64(500) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -81,7 +81,8 @@ func metadataOf(m *metav1.ObjectMeta) map[string]any {
 		}
 	}
 	for _, field := range []struct{ name, text string }{
-		{"name", m.Name}, {"generateName", m.GenerateName}, {"namespace", m.Namespace}, {"selfLink", m.SelfLink},
+		{"name", m.Name}, {"generateName", m.GenerateName}, {"namespace", m.Namespace},
+		{"selfLink", m.SelfLink}, //lint:ignore SA1019 an object may have it
 		{"uid", string(m.UID)}, {"resourceVersion", m.ResourceVersion},
 	} {
 		if field.text != "" {
