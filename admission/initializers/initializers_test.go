@@ -116,7 +116,7 @@ func TestPending(t *testing.T) {
 			}
 		}
 		known.Replace()
-		synctest.Wait() // the goroutine of Run may be the one that hears of it
+		synctest.Wait() // the goroutine of Run may be the one that receives the change
 		in := creating("", "v1", "pods", &corev1.Pod{})
 		if names, err := plugin.Pending(ctx, in); err != nil || len(names) != 0 {
 			t.Errorf("after the last configuration is gone: %v, %v", names, err)
