@@ -28,7 +28,7 @@ func (t Tolerance) covers(ratio float64) bool { return 1-t.Down <= ratio && rati
 type Calculation struct {
 	// Now is the current time.
 	Now time.Time
-	// Current holds the replicas that the target of the autoscaler asks for now.
+	// Current is the present number of replicas in the scale of the autoscaler's target.
 	Current int32
 	// Pods are the pods of the target, and Samples their metrics by name. Both are left unchanged.
 	Pods    []*corev1.Pod
