@@ -2,7 +2,9 @@ package compat
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/planekit/planekit/compat/convergence"
@@ -44,8 +46,14 @@ func TestConvergence(t *testing.T) {
 			if reference == nil {
 				reference = played
 			}
+			side.playAgain(t, scenarios, played, reference)
+			sides[0].playAgain(t, scenarios, reference, played) // it may be the odd one
 			for i, scenario := range scenarios {
-				t.Run(scenario.Name, func(t *testing.T) { compare(t, scenario, played[i], reference[i]) })
+				t.Run(scenario.Name, func(t *testing.T) {
+					if diff := difference(scenario, played[i], reference[i]); diff != "" {
+						t.Error(diff)
+					}
+				})
 			}
 		})
 	}
@@ -71,10 +79,32 @@ func (s *side) play(t *testing.T, scenarios []convergence.Scenario) []convergenc
 	return made.Run(ctx, scenarios)
 }
 
-// compare fails the test if the result of a scenario differs from the reference.
-func compare(t *testing.T, scenario convergence.Scenario, played, reference convergence.Played) {
+// playAgain plays the scenarios that differ from the reference once more, on a server of their own,
+// and puts the results in played. Controllers, the stock ones among them, act on what their
+// informers show; on a busy machine one of them may be behind another, so that, say, a pod is made
+// and deleted before those that exist are adopted. What is not alike differs each time.
+func (s *side) playAgain(t *testing.T, scenarios []convergence.Scenario, played, reference []convergence.Played) {
+	var again []convergence.Scenario
+	var places []int
+	for i, scenario := range scenarios {
+		if diff := difference(scenario, played[i], reference[i]); diff != "" {
+			t.Logf("%s is played again: %s", scenario.Name, diff)
+			again, places = append(again, scenario), append(places, i)
+		}
+	}
+	if len(again) == 0 {
+		return
+	}
+	for i, result := range s.play(t, again) {
+		played[places[i]] = result
+	}
+}
+
+// difference is how the result of a scenario differs from the reference, or empty.
+func difference(scenario convergence.Scenario, played, reference convergence.Played) string {
+	var all []string
 	if played.Err != nil {
-		t.Error(played.Err)
+		all = append(all, played.Err.Error())
 	}
 	steps := []string{"namespace"}
 	for _, step := range scenario.Steps {
@@ -82,9 +112,10 @@ func compare(t *testing.T, scenario convergence.Scenario, played, reference conv
 	}
 	for i := range min(len(played.Steps), len(reference.Steps)) {
 		if diff := played.Steps[i].Diff(reference.Steps[i]); diff != "" {
-			t.Errorf("after %q:\n%s", steps[i], diff)
+			all = append(all, fmt.Sprintf("after %q:\n%s", steps[i], diff))
 		}
 	}
+	return strings.Join(all, "\n")
 }
 
 func stockServer(bin string) func(testing.TB) string {
