@@ -35,12 +35,13 @@ apiserver:
 
 # Everything: the figures of one quick run, then the library and the examples under
 # the race detector, and the stock clients against them. All of it runs whatever
-# fails; the names of what failed come last.
+# fails; the names of what failed come last. The tests of examples/cluster mostly wait and take
+# longest, so that they begin first.
 test: compat-tools
 	@scripts/install-node-tools $(TEST_TOOLS)
 	@status=0; \
 	$(RELEASE) go -C bench run ./cluster --runs 1 --peers=false || status=1; \
-	go run ./internal/testreport -race -timeout 30m ./... \
+	go run ./internal/testreport -race -timeout 30m ./examples/cluster ./... \
 		-- $(RELEASE) -C compat -timeout 30m ./... \
 		-- $(RELEASE) -C bench -timeout 30m ./... || status=1; \
 	exit $$status

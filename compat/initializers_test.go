@@ -139,7 +139,7 @@ func TestInformersAndInitializers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := bounded(t)
+	ctx, cancel := context.WithCancel(bounded(t))
 	clients := clientset(t, config)
 	begin := func(name string) string {
 		t.Helper()
@@ -163,6 +163,7 @@ func TestInformersAndInitializers(t *testing.T) {
 		}
 		factory.StartWithContext(ctx)
 		defer factory.Shutdown()
+		defer cancel() // before Shutdown, which waits until the informers have stopped
 		if result := factory.WaitForCacheSyncWithContext(ctx); result.Err != nil {
 			t.Fatal(result.Err)
 		}
