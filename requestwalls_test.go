@@ -285,6 +285,7 @@ var requestWalls = []wall{
 		{"internal/jsonscan", "bodies are looked at before they are decoded"},
 		{"k8s.io/apimachinery", "codecs of the wire protocol"},
 		{"sigs.k8s.io/yaml", "answers may be YAML"},
+		{"internal/cborjson", "bodies and answers may be CBOR"},
 		{"internal/yamljson", "bodies may be YAML"},
 	}},
 	{packages: "apiserver", closed: true, may: []allowance{

@@ -139,6 +139,12 @@ func (c *call) asJSON(media string, data []byte) json.RawMessage {
 	switch {
 	case bytes.HasPrefix(data, wire.ProtoMagic) && c.kind != nil:
 		data = c.protoAsJSON(data)
+	case strings.HasSuffix(media, "cbor"):
+		text, err := wire.CBORToJSON(data)
+		if err != nil {
+			return nil
+		}
+		data = text
 	case strings.HasSuffix(media, "yaml"):
 		text, _, err := wire.YAMLToJSON(context.Background(), data, false)
 		if err != nil {

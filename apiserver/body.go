@@ -11,6 +11,7 @@ import (
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/authn/user"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // userReads bounds the bodies of one user that are read at the same time, userWaits those that wait
@@ -97,6 +98,35 @@ func (c *call) reserve(size int64) (intake.Hold, error) {
 		err = apierrors.NewTooManyRequests("too many request bodies, please try again later", 1)
 	}
 	return hold, err
+}
+
+// readCBOR replaces a body in CBOR by one in JSON, which is all that is known inside.
+func (q *request) readCBOR() error {
+	media, as := wire.ContentType(q.r), wire.JSON
+	switch media {
+	case wire.CBOR:
+	case wire.CBORApply:
+		as = string(types.ApplyYAMLPatchType) // of which JSON is a part
+	default:
+		return nil
+	}
+	data := q.body()
+	if len(data) == 0 {
+		return nil
+	}
+	text, err := wire.CBORToJSON(data)
+	switch {
+	case err != nil:
+		return err
+	case len(text) > wire.MaxBody:
+		return &http.MaxBytesError{Limit: wire.MaxBody}
+	}
+	header := q.r.Header.Clone() // the header belongs to a client in this process
+	header.Set("Content-Type", as)
+	r := *q.r
+	r.Header, r.Body = header, &received{Reader: bytes.NewReader(text), data: text, body: r.Body}
+	q.r = &r
+	return nil
 }
 
 // body returns the request's body.

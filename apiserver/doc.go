@@ -53,6 +53,9 @@
 // change, the server reads the stored object before it answers, and repeats the write
 // if the cached object was old.
 //
+// Bodies and answers are JSON, YAML, CBOR, or protobuf if the type can. CBOR becomes JSON when it is
+// received and is made of JSON when it is sent, for every kind.
+//
 // Requests may come over the wire or through memory ([Server.Transport]), which
 // leaves out TLS and credentials and nothing else.
 //

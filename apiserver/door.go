@@ -130,7 +130,7 @@ func (c *call) describe() {
 	default:
 		out.Scope = "cluster"
 	}
-	if i.Verb == "patch" && wire.ContentType(c.r) == string(types.ApplyYAMLPatchType) {
+	if media := wire.ContentType(c.r); i.Verb == "patch" && (media == string(types.ApplyYAMLPatchType) || media == wire.CBORApply) {
 		out.Verb = "apply"
 	}
 	if c.r.URL.RawQuery != "" && i.Verb != "get" && i.Verb != "list" && i.Verb != "watch" {

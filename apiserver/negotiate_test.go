@@ -33,7 +33,7 @@ func TestNegotiation(t *testing.T) {
 		{"application/yaml", 200, "application/yaml"},
 		{protoMedia, 200, protoMedia},
 		{protoMedia + ", */*", 200, protoMedia},
-		{"application/cbor, application/json", 200, "application/json"},
+		{"application/cbor, application/json", 200, "application/cbor"},
 		{"application/json;q=0.1," + protoMedia + ";q=0.9", 200, protoMedia},
 		{"*/*, application/yaml", 200, "application/yaml"},
 		{"application/json;q=0, application/yaml", 200, "application/yaml"},

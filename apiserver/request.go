@@ -46,7 +46,7 @@ func (q *request) accepts() wire.Accepts {
 	if q.ownType() {
 		proto = wire.CanProto(q.sub.newBody())
 	}
-	return wire.Accepts{Proto: proto, Tables: true, NoYAML: q.info.Verb == "watch"}
+	return wire.Accepts{Proto: proto, Tables: true, CBOR: true, NoYAML: q.info.Verb == "watch"}
 }
 
 // bodyKind is the kind that the request's body and response are of.

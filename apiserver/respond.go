@@ -71,7 +71,7 @@ func (p *responder) respondList(q *request, l *listing) error {
 		p.Body(q.w, q.r, q.out.Media, b)
 		return nil
 	}
-	if q.out.Shape == wire.Metadata && q.out.Media != wire.YAML && !reply.WantsPretty(q.r) {
+	if q.out.Shape == wire.Metadata && (q.out.Media == wire.Proto || q.out.Media == wire.JSON && !reply.WantsPretty(q.r)) {
 		b, err := q.kind.partialBody(q.out.Media, l)
 		if err != nil {
 			return err

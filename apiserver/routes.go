@@ -89,6 +89,9 @@ func (c *call) route() error {
 		if q.out, err = wire.Negotiate(q.r, q.accepts()); err != nil {
 			return err
 		}
+		if err := q.readCBOR(); err != nil {
+			return err
+		}
 	}
 	return serve(c.server, q)
 }

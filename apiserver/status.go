@@ -88,7 +88,7 @@ func (p *responder) writeError(w http.ResponseWriter, r *http.Request, err error
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
 	}
-	out, negotiateErr := wire.Negotiate(r, wire.Accepts{Proto: true})
+	out, negotiateErr := wire.Negotiate(r, wire.Accepts{Proto: true, CBOR: true})
 	if negotiateErr != nil {
 		out = wire.Output{Media: wire.JSON}
 	}

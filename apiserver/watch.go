@@ -133,8 +133,11 @@ func (w *watcher) run(ctx context.Context, from watchFrom) error {
 	w.seen = source.Seen()
 	w.told = w.seen
 	media := w.q.out.Media
-	if media == wire.Proto {
+	switch media {
+	case wire.Proto:
 		media += ";stream=watch"
+	case wire.CBOR:
+		media = wire.CBORWatch
 	}
 	w.out.stream.Begin(media)
 	if first != nil {
@@ -253,8 +256,8 @@ func (w *watcher) bookmark(initial bool) runtime.Object {
 	return obj
 }
 
-// watchWriter writes watch events: a line of JSON each, or a protobuf message
-// behind its length in four bytes.
+// watchWriter writes watch events: a line of JSON each, a protobuf message
+// behind its length in four bytes, or a data item of CBOR.
 type watchWriter struct {
 	q       *request
 	codec   *wire.Codec
@@ -274,7 +277,7 @@ func (w *watchWriter) change(what watch.EventType, event shownEvent) {
 	frame, err := event.Frame(form, func() ([]byte, error) {
 		i := changed(what, event)
 		if w.q.out.Shape == wire.Whole {
-			return w.q.kind.event(w.q.out.Media, what, i)
+			return w.whole(what, i)
 		}
 		return w.encode(what, i)
 	})
@@ -290,11 +293,14 @@ func formOf(out wire.Output, what watch.EventType) int {
 	case watch.Deleted:
 		form = 2
 	}
-	if out.Media == wire.Proto {
+	switch out.Media {
+	case wire.Proto:
 		form += 4
+	case wire.CBOR:
+		form += 8
 	}
 	if out.Shape == wire.Metadata {
-		form += 8
+		form += 16
 	}
 	return form
 }
@@ -316,7 +322,16 @@ func (w *watchWriter) initial(i *item) {
 		w.sendItem(watch.Added, i)
 		return
 	}
-	w.stream.Add(w.q.kind.event(w.q.out.Media, watch.Added, i))
+	w.stream.Add(w.whole(watch.Added, i))
+}
+
+// whole returns an event with the whole object.
+func (w *watchWriter) whole(what watch.EventType, i *item) ([]byte, error) {
+	frame, err := w.q.kind.event(w.q.out.Media, what, i)
+	if w.q.out.Media == wire.CBOR {
+		return wire.JSONToCBOR(frame, err)
+	}
+	return frame, err
 }
 
 // send buffers an event that only this watch sends.
@@ -329,14 +344,22 @@ func (w *watchWriter) encode(what watch.EventType, i *item) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := w.codec.Encode(w.q.out.Media, shaped)
+	media := w.q.out.Media
+	if media == wire.CBOR {
+		media = wire.JSON
+	}
+	data, err := w.codec.Encode(media, shaped)
 	if err != nil {
 		return nil, err
 	}
-	if w.q.out.Media == wire.Proto {
+	if media == wire.Proto {
 		return envelope.ProtoEvent(what, data)
 	}
-	return envelope.JSONEvent(what, bytes.TrimRight(data, "\n")), nil
+	frame := envelope.JSONEvent(what, bytes.TrimRight(data, "\n"))
+	if w.q.out.Media == wire.CBOR {
+		return wire.JSONToCBOR(frame, nil)
+	}
+	return frame, nil
 }
 
 // shape turns an object into what the client asked for. Columns are sent with

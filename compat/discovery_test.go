@@ -1,6 +1,7 @@
 package compat
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -8,9 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/features"
+	featurestesting "k8s.io/client-go/features/testing"
 	"k8s.io/client-go/openapi3"
 	"k8s.io/client-go/restmapper"
 )
@@ -67,14 +71,27 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// TestDynamic: objects without Go types.
+// TestDynamic: objects without Go types, in JSON and CBOR.
 func TestDynamic(t *testing.T) {
-	shows(t, "client-go", "dynamic client: create, get, list, patch by a subresource, delete")
-	client, err := dynamic.NewForConfig(serve(t))
+	shows(t, "client-go", "dynamic client, in JSON and CBOR: create, get, list, watch, apply, patch by a subresource, delete")
+	for _, cbor := range []bool{false, true} {
+		media := map[bool]string{false: "application/json", true: "application/cbor"}[cbor]
+		t.Run(media, func(t *testing.T) {
+			featurestesting.SetFeatureDuringTest(t, features.ClientsAllowCBOR, cbor)
+			featurestesting.SetFeatureDuringTest(t, features.ClientsPreferCBOR, cbor)
+			testDynamic(t, media)
+		})
+	}
+}
+
+func testDynamic(t *testing.T, media string) {
+	ctx := bounded(t)
+	config := serve(t)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return only{next, t, media} })
+	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := bounded(t)
 	leases := client.Resource(schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}).Namespace("default")
 	made, err := leases.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
@@ -94,6 +111,25 @@ func TestDynamic(t *testing.T) {
 	list, err := leases.List(ctx, metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 || list.GetKind() != "LeaseList" || list.Items[0].GetKind() != "Lease" {
 		t.Errorf("%+v %v", list, err)
+	}
+
+	watched, err := leases.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watched.Stop()
+	applied := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{"name": made.GetName()},
+		"spec": map[string]any{"leaseTransitions": int64(3)},
+	}}
+	if _, err := leases.Apply(ctx, made.GetName(), applied, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	event := receive(t, watched.ResultChan())
+	if changed, ok := event.Object.(*unstructured.Unstructured); !ok || event.Type != watch.Modified {
+		t.Errorf("watched %+v", event)
+	} else if n, _, err := unstructured.NestedInt64(changed.Object, "spec", "leaseTransitions"); err != nil || n != 3 {
+		t.Errorf("%d transitions, %v", n, err)
 	}
 
 	deployments := client.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}).Namespace("default")
@@ -117,4 +153,19 @@ func TestDynamic(t *testing.T) {
 	if err := leases.Delete(ctx, made.GetName(), metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
+}
+
+// only fails the test if a response has another media type.
+type only struct {
+	http.RoundTripper
+	t     *testing.T
+	media string
+}
+
+func (o only) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := o.RoundTripper.RoundTrip(r)
+	if err == nil && !strings.HasPrefix(response.Header.Get("Content-Type"), o.media) {
+		o.t.Errorf("%s %s is answered in %s", r.Method, r.URL, response.Header.Get("Content-Type"))
+	}
+	return response, err
 }

@@ -1,4 +1,4 @@
-// Package wire reads and writes bodies: it negotiates media types, decodes JSON, YAML and protobuf
+// Package wire reads and writes bodies: it negotiates media types, decodes JSON, YAML, CBOR and protobuf
 // into objects of given Go types at a bounded cost, and encodes objects.
 //
 // Its errors are API status errors, which a client may see.
@@ -87,13 +87,16 @@ func (c *Codec) EncodePretty(obj runtime.Object) ([]byte, error) {
 	return buffer.Bytes(), err
 }
 
-// Encode writes obj in a media type. JSON ends with a newline.
+// Encode writes obj in a media type: JSON, YAML, CBOR or protobuf. JSON ends with a newline.
 func (c *Codec) Encode(media string, obj runtime.Object) ([]byte, error) {
 	var buffer bytes.Buffer
 	var err error
 	switch media {
 	case Proto:
 		err = c.proto.Encode(obj, &buffer)
+	case CBOR:
+		err = c.json.Encode(obj, &buffer)
+		return JSONToCBOR(buffer.Bytes(), err)
 	case YAML:
 		if err = c.json.Encode(obj, &buffer); err != nil {
 			return nil, err

@@ -30,6 +30,7 @@ type Output struct {
 type Accepts struct {
 	Proto  bool // the objects themselves as protobuf
 	Tables bool // tables and metadata only
+	CBOR   bool
 	Groups bool // aggregated discovery
 	NoYAML bool // streams cannot be YAML
 }
@@ -100,6 +101,11 @@ func (can Accepts) match(c clause) (Output, bool) {
 		if can.NoYAML {
 			return out, false
 		}
+	case CBOR, CBORWatch:
+		if !can.CBOR {
+			return out, false
+		}
+		out.Media = CBOR
 	case Proto:
 	default:
 		return out, false
