@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -131,6 +132,9 @@ func (q *request) carry(obj, old runtime.Object) error {
 	if err != nil {
 		return err
 	}
+	if revision == 0 && q.conditional() {
+		return q.unconditional()
+	}
 	if revision != 0 && formatRevision(revision) != was.GetResourceVersion() {
 		return apierrors.NewConflict(q.kind.gr, q.info.Name, errModified)
 	}
@@ -146,6 +150,20 @@ func (q *request) carry(obj, old runtime.Object) error {
 		}
 	}
 	return nil
+}
+
+// conditional reports whether a change must name a resourceVersion. A view, such as a scale, need not.
+func (q *request) conditional() bool {
+	_, isView := as[View](q.sub)
+	return q.kind.Conditional && !isView
+}
+
+// unconditional is the error of a change without the resourceVersion that it must name. It has the
+// name of the resource as its kind, as in Kubernetes.
+func (q *request) unconditional() error {
+	at := field.NewPath("metadata", "resourceVersion")
+	kind := schema.GroupKind{Group: q.kind.gr.Group, Kind: q.kind.gr.Resource}
+	return apierrors.NewInvalid(kind, q.info.Name, field.ErrorList{field.Invalid(at, 0, "must be specified for an update")})
 }
 
 func (q *request) validateChange(obj, old runtime.Object) error {

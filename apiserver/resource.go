@@ -59,6 +59,9 @@ type Resource struct {
 	Verbs []string
 	// Strategy completes and validates objects.
 	Strategy Strategy
+	// Conditional refuses a PUT of an object, or of its status, that has no metadata.resourceVersion.
+	// Other resources let it replace the object whatever its version is.
+	Conditional bool
 	// Columns lists the columns of the server-side table in order. The table begins
 	// with the default Name column unless Columns has a column called Name. Age is a
 	// column like any other. Empty means Name and Age only.

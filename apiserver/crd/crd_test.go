@@ -245,6 +245,13 @@ func TestSubresourcesAndTables(t *testing.T) {
 	a.want(a.do("GET", path+"/a/scale", ""), 200, `"spec":{"replicas":1},"status":{"replicas":2,"selector":"a=b"}`)
 	a.want(a.do("PATCH", path+"/a/scale", `{"spec":{"replicas":4}}`, merge), 200, `"spec":{"replicas":4}`)
 	a.want(a.do("GET", path+"/a", ""), 200, `"replicas":4`)
+	// An update names the resourceVersion, except through the scale.
+	const unconditional = ` is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update`
+	a.want(a.do("PUT", path+"/a", widget("a", `{"size":5}`)), 422, `widgets.example.com "a"`+unconditional)
+	a.want(a.do("PUT", path+"/a/status", widget("a", `{"size":5}`)), 422, `widgets.example.com "a"`+unconditional)
+	a.want(a.do("PUT", path+"/a/scale", `{"metadata":{"name":"a","namespace":"default"},"spec":{"replicas":4}}`), 200, `"replicas":4`)
+	a.want(a.do("PUT", definitions+"/widgets.example.com", widgets(widgetSchema, widgetMore)), 422,
+		`customresourcedefinitions.apiextensions.k8s.io "widgets.example.com"`+unconditional)
 	a.want(a.do("PATCH", path+"/a", `{}`, "Content-Type: application/strategic-merge-patch+json"), 415, "accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml")
 	table := decode[metav1.Table](t, a.do("GET", path, "", "Accept: application/json;as=Table;g=meta.k8s.io;v=v1"))
 	if len(table.ColumnDefinitions) != 5 || table.ColumnDefinitions[3].Priority != 1 {

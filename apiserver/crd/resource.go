@@ -35,7 +35,7 @@ func resourceOf(d *apiextensions.CustomResourceDefinition, compile func(*structu
 	r := apiserver.Resource{
 		Group: d.Spec.Group, Kind: names.Kind, ListKind: names.ListKind, Plural: names.Plural, Singular: names.Singular,
 		ShortNames: names.ShortNames, Categories: names.Categories, Namespaced: d.Spec.Scope == apiextensions.NamespaceScoped,
-		NewList: newList,
+		NewList: newList, Conditional: true,
 	}
 	if d.DeletionTimestamp != nil {
 		closed := apierrors.NewMethodNotSupported(schema.GroupResource{Group: r.Group, Resource: r.Plural}, "create")

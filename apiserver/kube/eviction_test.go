@@ -41,7 +41,7 @@ func (c client) budget(name string, n int, more string) {
 	c.t.Helper()
 	const path = "/apis/policy/v1/namespaces/team/poddisruptionbudgets"
 	c.do("POST", path, `{metadata: {name: `+name+`}, spec: {minAvailable: 2, selector: {matchLabels: {app: web}}`+more+`}}`, 201)
-	c.do("PUT", path+"/"+name+"/status", fmt.Sprintf(`
+	c.put(path+"/"+name+"/status", fmt.Sprintf(`
 metadata: {name: %s}
 spec: {}
 status: {observedGeneration: 1, disruptionsAllowed: %d, currentHealthy: 2, desiredHealthy: 2, expectedPods: 3}`, name, n), 200)

@@ -110,7 +110,7 @@ func TestEvictionChargesOnce(t *testing.T) {
 func TestEvictionAlwaysAllow(t *testing.T) {
 	c := evicting(t)
 	c.do("POST", budgetsPath, `{metadata: {name: b}, spec: {minAvailable: 3, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {matchLabels: {app: web}}}}`, 201)
-	c.do("PUT", budgetsPath+"/b/status", `{metadata: {name: b}, spec: {}, status: {observedGeneration: 1, disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 3, expectedPods: 3}}`, 200)
+	c.put(budgetsPath+"/b/status", `{metadata: {name: b}, spec: {}, status: {observedGeneration: 1, disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 3, expectedPods: 3}}`, 200)
 	c.evict("web-0", "", 429)
 	c.do("PUT", evictedPods+"/web-0/status", `{metadata: {name: web-0, labels: {app: web}}, spec: {containers: [{name: web, image: nginx}]}, status: {phase: Running}}`, 200)
 	c.evict("web-0", "", 201)

@@ -16,7 +16,7 @@ func TestInitializerConfigurations(t *testing.T) {
 	if made.GetGeneration() != 1 || made.GetKind() != "InitializerConfiguration" || made.GetAPIVersion() != "admissionregistration.k8s.io/v1alpha1" {
 		t.Errorf("made %v", made)
 	}
-	changed := object(t, c.do("PUT", path+"/a", strings.Replace(strings.Replace(good, "%", "a", 1), "pods", "secrets", 1), 200))
+	changed := object(t, c.put(path+"/a", strings.Replace(strings.Replace(good, "%", "a", 1), "pods", "secrets", 1), 200))
 	if changed.GetGeneration() != 2 {
 		t.Errorf("changed %v", changed)
 	}
@@ -30,7 +30,7 @@ func TestInitializerConfigurations(t *testing.T) {
 			t.Errorf("%s: %s", bad, text)
 		}
 	}
-	if text := string(c.do("PUT", path+"/a", strings.Replace(strings.Replace(good, "%", "a", 1), "podimage.example.com", "short", 1), 422)); !strings.Contains(text, "should be a domain with at least three segments separated by dots") {
+	if text := string(c.put(path+"/a", strings.Replace(strings.Replace(good, "%", "a", 1), "podimage.example.com", "short", 1), 422)); !strings.Contains(text, "should be a domain with at least three segments separated by dots") {
 		t.Error(text)
 	}
 	c.accept = "application/json;as=Table;v=v1;g=meta.k8s.io"

@@ -51,6 +51,21 @@ func (c client) do(method, path, body string, status int) []byte {
 	return answer
 }
 
+// put replaces an object in the version that it has now.
+func (c client) put(path, body string, status int) []byte {
+	c.t.Helper()
+	data, err := yaml.YAMLToJSON([]byte(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	obj := object(c.t, data)
+	obj.SetResourceVersion(object(c.t, c.do("GET", path, "", 200)).GetResourceVersion())
+	if data, err = json.Marshal(obj.Object); err != nil {
+		c.t.Fatal(err)
+	}
+	return c.do("PUT", path, string(data), status)
+}
+
 func object(t *testing.T, data []byte) *unstructured.Unstructured {
 	t.Helper()
 	obj := &unstructured.Unstructured{}
@@ -139,7 +154,7 @@ webhooks: [{name: a.example.com, sideEffects: None, admissionReviewVersions: [v1
 		"/api/v1/namespaces/team/services": `{metadata: {name: a}, spec: {ports: [{port: 80}]}}`,
 	} {
 		before := object(t, c.do("POST", path, body, 201))
-		after := object(t, c.do("PUT", path+"/a", body, 200))
+		after := object(t, c.put(path+"/a", body, 200))
 		if before.GetResourceVersion() != after.GetResourceVersion() {
 			t.Errorf("%s: %v\nbecame %v", path, before, after)
 		}

@@ -41,6 +41,6 @@ func TestUninitializedThroughSubresources(t *testing.T) {
 	const budgets = "/apis/policy/v1/namespaces/team/poddisruptionbudgets"
 	c.do("POST", budgets+"?includeUninitialized=true", `{metadata: {name: later, initializers: {pending: [{name: a.b.c}]}}, spec: {minAvailable: 2, selector: {matchLabels: {app: web}}}}`, 201)
 	c.evict("web", "", 201)
-	c.do("PUT", budgets+"/later", `{metadata: {name: later, initializers: {}}, spec: {minAvailable: 2, selector: {matchLabels: {app: web}}}}`, 200)
+	c.put(budgets+"/later?includeUninitialized=true", `{metadata: {name: later, initializers: {}}, spec: {minAvailable: 2, selector: {matchLabels: {app: web}}}}`, 200)
 	c.evict("db", "", 429)
 }

@@ -52,7 +52,11 @@ func TestRules(t *testing.T) {
 	p := planetest.Start(t, planetest.CustomResources(definitions[0]))
 	const path = "/apis/example.com/v1/namespaces/default/dimmers"
 	send := func(method, path, body string) string {
-		response, err := p.Client().Do(t.Context(), client.Request{Method: method, Path: path, Body: []byte(body)})
+		r := client.Request{Method: method, Path: path, Body: []byte(body)}
+		if method == "PATCH" {
+			r.ContentType = "application/merge-patch+json"
+		}
+		response, err := p.Client().Do(t.Context(), r)
 		return fmt.Sprint(string(response.Body), err)
 	}
 	dimmer := func(name, fields string) string {
@@ -66,7 +70,7 @@ func TestRules(t *testing.T) {
 	}
 	want(send("POST", path, dimmer("a", `"level":101`)), `Dimmer.example.com "a" is invalid: level: Invalid value: 101: too bright`)
 	want(send("POST", path, dimmer("a", `"level":50,"room":"hall"`)), `"level":50`)
-	want(send("PUT", path+"/a", dimmer("a", `"level":50,"room":"attic"`)), "room: Invalid value: \"attic\": it cannot move")
+	want(send("PATCH", path+"/a", `{"level":50,"room":"attic"}`), "room: Invalid value: \"attic\": it cannot move")
 
 	policies, bindings := typed.ValidatingAdmissionPolicies(p.Client()), typed.ValidatingAdmissionPolicyBindings(p.Client())
 	policy := parse[admissionv1.ValidatingAdmissionPolicy](t, `
@@ -102,7 +106,7 @@ spec: {policyName: dim, validationActions: [Deny], paramRef: {name: a, parameter
 		return nil
 	})
 	want(send("POST", maps, `{"metadata":{"name":"ok"},"data":{"level":"50"}}`), `"name":"ok"`)
-	want(send("PUT", path+"/a", dimmer("a", `"level":10,"room":"hall"`)), `"level":10`)
+	want(send("PATCH", path+"/a", `{"level":10}`), `"level":10`)
 	want(send("POST", maps, `{"metadata":{"name":"late"},"data":{"level":"50"}}`), "denied request: at most 10")
 	want(send("DELETE", path+"/a", ""), "a")
 	want(send("POST", maps, `{"metadata":{"name":"late"},"data":{"level":"50"}}`), "failed to configure binding: no params found")

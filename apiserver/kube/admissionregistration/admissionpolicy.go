@@ -31,7 +31,8 @@ const (
 func ValidatingAdmissionPolicies() apiserver.Resource {
 	type policy = admissionv1.ValidatingAdmissionPolicy
 	return apiserver.For(kinds.ValidatingAdmissionPolicies, apiserver.Resource{
-		Versions: define.Formerly(kinds.ValidatingAdmissionPolicies, "v1beta1"),
+		Conditional: true,
+		Versions:    define.Formerly(kinds.ValidatingAdmissionPolicies, "v1beta1"),
 		Strategy: define.Strategy[*policy]{
 			Counted: func(p *policy) any { return &p.Spec },
 			Default: func(p *policy) {
@@ -246,7 +247,8 @@ func validateAdmissionPolicyStatus(policy *admissionv1.ValidatingAdmissionPolicy
 func ValidatingAdmissionPolicyBindings() apiserver.Resource {
 	type binding = admissionv1.ValidatingAdmissionPolicyBinding
 	return apiserver.For(kinds.ValidatingAdmissionPolicyBindings, apiserver.Resource{
-		Versions: define.Formerly(kinds.ValidatingAdmissionPolicyBindings, "v1beta1"),
+		Conditional: true,
+		Versions:    define.Formerly(kinds.ValidatingAdmissionPolicyBindings, "v1beta1"),
 		Strategy: define.Strategy[*binding]{
 			Counted:        func(b *binding) any { return &b.Spec },
 			Default:        func(b *binding) { completeMatch(b.Spec.MatchResources) },

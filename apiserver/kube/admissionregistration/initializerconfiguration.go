@@ -18,6 +18,7 @@ import (
 func InitializerConfigurations() apiserver.Resource {
 	type config = initializers.InitializerConfiguration
 	return apiserver.For(initializers.Configurations, apiserver.Resource{
+		Conditional: true,
 		Strategy: define.Strategy[*config]{
 			Counted:        func(c *config) any { return c.Initializers },
 			Validate:       validateInitializers,

@@ -18,7 +18,8 @@ import (
 func MutatingAdmissionPolicies() apiserver.Resource {
 	type policy = admissionv1.MutatingAdmissionPolicy
 	return apiserver.For(kinds.MutatingAdmissionPolicies, apiserver.Resource{
-		Versions: define.Formerly(kinds.MutatingAdmissionPolicies, "v1beta1"),
+		Conditional: true,
+		Versions:    define.Formerly(kinds.MutatingAdmissionPolicies, "v1beta1"),
 		Strategy: define.Strategy[*policy]{
 			Counted: func(p *policy) any { return &p.Spec },
 			Default: func(p *policy) {
@@ -100,7 +101,8 @@ func checkMutation(ps *check.Problems, p *field.Path, m *admissionv1.Mutation) {
 func MutatingAdmissionPolicyBindings() apiserver.Resource {
 	type binding = admissionv1.MutatingAdmissionPolicyBinding
 	return apiserver.For(kinds.MutatingAdmissionPolicyBindings, apiserver.Resource{
-		Versions: define.Formerly(kinds.MutatingAdmissionPolicyBindings, "v1beta1"),
+		Conditional: true,
+		Versions:    define.Formerly(kinds.MutatingAdmissionPolicyBindings, "v1beta1"),
 		Strategy: define.Strategy[*binding]{
 			Counted:        func(b *binding) any { return &b.Spec },
 			Default:        func(b *binding) { completeMatch(b.Spec.MatchResources) },

@@ -22,7 +22,8 @@ func ValidatingWebhookConfigurations() apiserver.Resource {
 		return out
 	}
 	return apiserver.For(kinds.ValidatingWebhookConfigurations, apiserver.Resource{
-		Strategy: webhookStrategy(func(c *config) any { return c.Webhooks }, view).Erase(),
+		Conditional: true,
+		Strategy:    webhookStrategy(func(c *config) any { return c.Webhooks }, view).Erase(),
 		Columns: []apiserver.Column{
 			column.Number("Webhooks", "Webhooks indicates the number of webhooks registered in this configuration", func(c *config) int64 { return int64(len(c.Webhooks)) }),
 			column.Age[*config](),
@@ -41,7 +42,8 @@ func MutatingWebhookConfigurations() apiserver.Resource {
 		return out
 	}
 	return apiserver.For(kinds.MutatingWebhookConfigurations, apiserver.Resource{
-		Strategy: webhookStrategy(func(c *config) any { return c.Webhooks }, view).Erase(),
+		Conditional: true,
+		Strategy:    webhookStrategy(func(c *config) any { return c.Webhooks }, view).Erase(),
 		Columns: []apiserver.Column{
 			column.Number("Webhooks", "Webhooks indicates the number of webhooks registered in this configuration", func(c *config) int64 { return int64(len(c.Webhooks)) }),
 			column.Age[*config](),

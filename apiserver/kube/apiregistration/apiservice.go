@@ -29,6 +29,7 @@ const (
 func APIServices() apiserver.Resource {
 	type service = apiregistrationv1.APIService
 	r := apiserver.For(kinds.APIServices, apiserver.Resource{
+		Conditional: true,
 		Strategy: define.Strategy[*service]{
 			Default: func(s *service) {
 				if s.Spec.Service != nil {

@@ -21,6 +21,7 @@ type bundle = certificatesv1beta1.ClusterTrustBundle
 // ClusterTrustBundles returns the resource of the kind ClusterTrustBundle.
 func ClusterTrustBundles() apiserver.Resource {
 	r := apiserver.For(kinds.ClusterTrustBundles, apiserver.Resource{
+		Conditional: true,
 		Strategy: define.Strategy[*bundle]{
 			Validate: func(b *bundle) field.ErrorList {
 				errs := checkNames(b)

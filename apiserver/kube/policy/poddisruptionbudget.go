@@ -17,6 +17,7 @@ func PodDisruptionBudgets() apiserver.Resource {
 	type budget = policyv1.PodDisruptionBudget
 	spec, state := policyv1.PodDisruptionBudgetSpec{}.SwaggerDoc(), policyv1.PodDisruptionBudgetStatus{}.SwaggerDoc()
 	return apiserver.For(kinds.PodDisruptionBudgets, apiserver.Resource{
+		Conditional: true,
 		Strategy: define.Strategy[*budget]{
 			Counted:        func(b *budget) any { return &b.Spec },
 			Create:         func(b *budget) { b.Status = policyv1.PodDisruptionBudgetStatus{} },

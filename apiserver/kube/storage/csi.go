@@ -28,6 +28,7 @@ func CSIDrivers() apiserver.Resource {
 	type driver = storagev1.CSIDriver
 	doc := storagev1.CSIDriverSpec{}.SwaggerDoc()
 	return apiserver.For(kinds.CSIDrivers, apiserver.Resource{
+		Conditional: true,
 		Strategy: define.Strategy[*driver]{
 			Counted: func(d *driver) any { return &d.Spec },
 			Default: completeCSIDriver,
@@ -116,6 +117,7 @@ func validateCSIDriver(d *storagev1.CSIDriver) field.ErrorList {
 func CSINodes() apiserver.Resource {
 	type node = storagev1.CSINode
 	return apiserver.For(kinds.CSINodes, apiserver.Resource{
+		Conditional: true,
 		Strategy: define.Strategy[*node]{
 			Validate:       validateCSINode,
 			ValidateUpdate: validateCSINodeUpdate,
@@ -169,6 +171,7 @@ func CSIStorageCapacities() apiserver.Resource {
 	type capacity = storagev1.CSIStorageCapacity
 	doc := storagev1.CSIStorageCapacity{}.SwaggerDoc()
 	return apiserver.For(kinds.CSIStorageCapacities, apiserver.Resource{
+		Conditional: true,
 		Strategy: define.Strategy[*capacity]{
 			Validate: func(c *capacity) field.ErrorList {
 				var ps check.Problems

@@ -30,6 +30,7 @@ func VolumeAttachments() apiserver.Resource {
 		return ps.List
 	}
 	return apiserver.For(kinds.VolumeAttachments, apiserver.Resource{
+		Conditional: true,
 		Strategy: define.Strategy[*attachment]{
 			Create:         func(a *attachment) { a.Status = storagev1.VolumeAttachmentStatus{} },
 			Update:         func(a, old *attachment) { old.Status.DeepCopyInto(&a.Status) },
