@@ -30,7 +30,6 @@ func CSIDrivers() apiserver.Resource {
 	return apiserver.For(kinds.CSIDrivers, apiserver.Resource{
 		Conditional: true,
 		Strategy: define.Strategy[*driver]{
-			Counted: func(d *driver) any { return &d.Spec },
 			Default: completeCSIDriver,
 			Create: func(d *driver) {
 				d.Spec.PreventPodSchedulingIfMissing = nil // off by default upstream
@@ -39,6 +38,7 @@ func CSIDrivers() apiserver.Resource {
 				if old.Spec.PreventPodSchedulingIfMissing == nil {
 					d.Spec.PreventPodSchedulingIfMissing = nil
 				}
+				d.Generation = define.NextGeneration(old.Generation, define.Differ(&d.Spec, &old.Spec)) // a new one has none
 			},
 			Validate: validateCSIDriver,
 			ValidateUpdate: func(d, old *driver) field.ErrorList {
