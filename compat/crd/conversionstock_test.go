@@ -21,8 +21,14 @@ import (
 	"github.com/planekit/planekit/compat/stock"
 )
 
-// twoSides starts a stock kube-apiserver and ours.
+// twoSides starts a stock kube-apiserver and ours, which serves definitions alone.
 func twoSides(t *testing.T) []*side {
+	t.Helper()
+	return sidesOf(t, apiservertest.Start(t, apiservertest.WithResources(crd.Resource(nil))))
+}
+
+// sidesOf starts a stock kube-apiserver beside s.
+func sidesOf(t *testing.T, s *apiservertest.Server) []*side {
 	t.Helper()
 	bin, err := filepath.Abs("../../bin/stock")
 	if err != nil {
@@ -31,7 +37,6 @@ func twoSides(t *testing.T) []*side {
 	web := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	t.Cleanup(web.CloseIdleConnections)
 	theirs := stock.NewServer(t, bin)
-	s := apiservertest.Start(t, apiservertest.WithResources(crd.Resource(nil)))
 	serveDefinitions(t, s)
 	return []*side{
 		{t: t, client: web, base: theirs.URL, token: theirs.Token},
@@ -75,6 +80,7 @@ type request struct{ method, path, body, media string }
 
 const (
 	mergePatch = "application/merge-patch+json"
+	jsonPatch  = "application/json-patch+json"
 	applyPatch = "application/apply-patch+yaml"
 )
 
@@ -103,6 +109,11 @@ func requests(kind string) []request {
 		{"PATCH", v2 + "/four?fieldManager=m", object("v2", kind, "four", `{"b":"new"}`), applyPatch},
 		{"PATCH", v2 + "/one/status", `{"status":{"n":3}}`, mergePatch},
 		{"GET", v1 + "/one", "", ""},
+		{"PUT", v1 + "/one", object("v1", kind, "one", `{"a":"s"}`), ""},
+		{"PUT", v2 + "/one/status", object("v2", kind, "one", `{"b":"s"}`), ""},
+		{"PUT", v1 + "/none", object("v1", kind, "none", `{"a":"s"}`), ""},
+		{"PUT", v1 + "/one/scale?dryRun=All", `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"one","namespace":"default"},"spec":{"replicas":4}}`, ""},
+		{"PATCH", v1 + "/one", `[{"op":"remove","path":"/metadata/resourceVersion"}]`, jsonPatch},
 		{"GET", v2 + "?fieldSelector=spec.b%3Dr", "", ""},
 		{"PATCH", v2 + "/two", `{"metadata":{"finalizers":["example.com/f"]}}`, mergePatch},
 		{"DELETE", v2 + "/two", "", ""},
