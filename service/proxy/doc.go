@@ -8,8 +8,9 @@
 //
 // [Site.Fragment] is a pure function of one service, its slices and the node. A map of the kernel leads
 // from an address, a protocol and a port to a chain, and the chain translates to an endpoint that is
-// chosen at random. The change of a service writes the elements and chains of that service alone, in
-// one transaction; existing connections do not notice it.
+// chosen at random. Ports with a cluster address alone share chains, one for each number of endpoints,
+// so that a change of endpoints adds no rule. The change of a service writes the elements and chains of
+// that service alone, in one transaction; existing connections do not notice it.
 //
 // Served are cluster addresses, node ports (not at loopback addresses), external addresses and those of
 // load balancers with their source ranges, session affinity, internal and external traffic policies,

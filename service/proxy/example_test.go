@@ -27,8 +27,8 @@ func Example() {
 	var change ruleset.Change
 	model.Put("default/web", "", site.Fragment(web, []*discoveryv1.EndpointSlice{slice}), &change)
 	fmt.Println(change.Size(), "parts change")
-	fmt.Println(model.Table().Chains["cluster/default/web/tcp-4"].Rules[0])
+	fmt.Println(model.Table().Chains["choose4-2"].Rules[0])
 	// Output:
-	// 5 parts change
-	// meta l4proto tcp dnat ip to cluster/default/web/tcp-4 . numgen random mod 2 map @endpoints4-55
+	// 4 parts change
+	// meta nfproto ipv4 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 2 map @endpoints4
 }

@@ -118,22 +118,27 @@ func TestRulesFlushedByHand(t *testing.T) {
 	c := newCluster(t)
 	client, near := c.Pod("client"), c.server("near", c.Pod)
 	c.services.Put(service())
+	// A service with another address has chains of its own.
+	c.services.Put(service(func(s *corev1.Service) {
+		s.Name, s.Spec.ClusterIPs, s.Spec.ExternalIPs = "shop", []string{"10.65.200.11"}, []string{"10.65.202.11"}
+	}))
+	c.slices.Put(slice("shop", discoveryv1.AddressTypeIPv4, near))
 	c.endpoints(near)
 	c.start()
 	const table = "planekit-services"
+	want := c.listing()
 	for _, damage := range [][]string{
 		{"flush", "ruleset"},
 		{"delete", "table", "inet", table},
 		{"flush", "chain", "inet", table, "translate"},
 		{"flush", "map", "inet", table, "services4"},
-		{"flush", "chain", "inet", table, "cluster/default/web/http/tcp-4"},
+		{"flush chain inet " + table + " cluster/default/shop/http/tcp-4; flush chain inet " + table + " choose4-1"},
 		{"add", "rule", "inet", table, "translate-prerouting", "drop"},
 		{"add", "element", "inet", table, "no-endpoints4", "{ 10.65.200.10 . tcp . 80 : drop }"},
-		{"flush", "map", "inet", table, mapOf("cluster/default/web/http/tcp-4")},
+		{"flush map inet " + table + " " + mapOf("cluster/default/shop/http/tcp-4") + "; flush map inet " + table + " endpoints4"},
 		{"add table inet x; delete table inet " + table + "; add table inet " + table + "; add chain inet " + table +
 			" translate { type filter hook prerouting priority 0; }; delete table inet x"},
 	} {
-		want := c.listing()
 		c.Node.Run("nft", damage...)
 		c.eventually(func() error {
 			if have := c.listing(); have != want {
@@ -142,6 +147,7 @@ func TestRulesFlushedByHand(t *testing.T) {
 			return nil
 		})
 		c.reach(client, "tcp 10.65.200.10:80", "near")
+		c.reach(client, "tcp 10.65.200.11:80", "near")
 	}
 	c.endpoints()
 	c.reach(client, "tcp 10.65.200.10:80", "refused")

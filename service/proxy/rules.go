@@ -36,6 +36,7 @@ var (
 	destAddr    = []ruleset.Field{ruleset.DestAddr}
 	bothAddrs   = []ruleset.Field{ruleset.SourceAddr, ruleset.DestAddr}
 	numbered    = []ruleset.Field{ruleset.GroupID, ruleset.Number}
+	perAddress  = []ruleset.Field{ruleset.DestAddr, ruleset.ProtocolNumber, ruleset.DestPort, ruleset.Number}
 	families    = []ruleset.Family{ruleset.IPv4, ruleset.IPv6}
 	loopback    = map[ruleset.Family]netip.Prefix{
 		ruleset.IPv4: netip.MustParsePrefix("127.0.0.0/8"), ruleset.IPv6: netip.MustParsePrefix("::1/128"),
@@ -51,7 +52,7 @@ const (
 	firewalled      = "firewalled"        // addresses and ports with source ranges
 	clusterIPs      = "cluster-ips"       // all cluster addresses
 	hairpins        = "hairpins"          // pairs of the same address of a pod of the node
-	endpoints       = "endpoints"         // what the chains of services translate to
+	endpoints       = "endpoints"         // what chains translate to
 	nodeAddresses   = "node-addresses"    // addresses that serve node ports
 )
 
@@ -76,6 +77,7 @@ func (s Site) Base() ruleset.Fragment {
 		for i := range parts {
 			f.Sets[partName(byte(i), family)] = ruleset.Set{Kind: ruleset.Endpoints, Family: family, Fields: numbered}
 		}
+		addChoices(f, family)
 	}
 	for _, a := range s.NodeAddresses {
 		if !a.IsLoopback() {
@@ -106,6 +108,30 @@ func (s Site) Base() ruleset.Fragment {
 	return f
 }
 
+// mostShared is the largest number of endpoints for which ports share a chain. The 150,000 pods of a
+// large cluster are at most 30 for each of 5,000 services.
+const mostShared = 32
+
+// addChoices adds the chains that ports share: one for each number of endpoints. The elements of two
+// maps lead an address and port to its chain, and the chain to its endpoints, so that another endpoint
+// is no new rule. The kernel checks the rules of all chains for that, and checks few if chains are shared.
+func addChoices(f ruleset.Fragment, family ruleset.Family) {
+	f.Sets[named(endpoints, family)] = ruleset.Set{Kind: ruleset.Endpoints, Family: family, Fields: perAddress}
+	of := ruleset.OfFamily{Family: family}
+	choose := ruleset.BalanceByPacket{Family: family, Fields: destination, Map: named(endpoints, family), Count: 1}
+	// While a transaction ends, a packet may find the old chain, and not the endpoint that is gone.
+	first := ruleset.NewRule("while endpoints change", of, choose)
+	for n := 1; n <= mostShared; n++ {
+		choose.Count = n
+		f.Chains[choice(family, n)] = ruleset.Chain{Rules: []ruleset.Rule{ruleset.NewRule("", of, choose), first}}
+	}
+}
+
+// choice returns the chain that chooses one of n endpoints.
+func choice(family ruleset.Family, n int) string {
+	return fmt.Sprintf("%s-%d", named("choose", family), n)
+}
+
 func (s Site) addShared(f ruleset.Fragment, name string, rules ...ruleset.Rule) {
 	c := f.Chains[name]
 	c.Rules = append(c.Rules, rules...)
@@ -125,7 +151,9 @@ func (s Site) translateRules(family ruleset.Family) []ruleset.Rule {
 		}
 		rules = append(rules, ruleset.NewRule("from outside the cluster", append(parts, ruleset.SetMark{Bit: s.MarkBit})...))
 	}
-	rules = append(rules, ruleset.NewRule("", of, ruleset.Dispatch{Family: family, Fields: destination, Map: named(services, family)}))
+	toService := ruleset.Dispatch{Family: family, Fields: destination, Map: named(services, family)}
+	// While a transaction ends, a packet may find neither the old element nor the new one, and then finds the new one.
+	rules = append(rules, ruleset.NewRule("", of, toService), ruleset.NewRule("while endpoints change", of, toService))
 	return append(rules, s.onNodePorts(family, ruleset.Dispatch{Family: family, Fields: portOnly, Map: named(nodePorts, family)})...)
 }
 
@@ -213,21 +241,29 @@ func (w *writer) port(p Port, c Choice) {
 			w.element(hairpins, p.Family, "", a, a)
 		}
 	}
-	cluster, local := chainName("cluster", p), chainName("local", p)
-	w.balance(cluster, p, c.Cluster)
-	w.balance(local, p, c.Local)
 	w.element(clusterIPs, p.Family, "", p.ClusterIP)
-	inside, usable := cluster, c.Any
+	inside, chain := c.Cluster, chainName("cluster", p)
 	if p.InternalLocal {
-		inside, usable = local, len(c.Local) > 0
-		if c.Any && !usable {
+		inside, chain = c.Local, chainName("local", p)
+		if c.Any && len(inside) == 0 {
 			w.noLocal.internal++
 		}
 	}
-	if usable {
-		w.element(services, p.Family, ruleset.VerdictGoto(inside), p.ClusterIP, p.Protocol, p.Port)
-	} else {
+	plain := !p.external() && p.Affinity == 0 && len(inside) <= mostShared
+	if !plain {
+		w.balance(chainName("cluster", p), p, c.Cluster)
+		w.balance(chainName("local", p), p, c.Local)
+	}
+	switch {
+	case len(inside) == 0:
 		w.element(noEndpoints, p.Family, refusal(c), p.ClusterIP, p.Protocol, p.Port)
+	case plain:
+		w.element(services, p.Family, ruleset.VerdictGoto(choice(p.Family, len(inside))), p.ClusterIP, p.Protocol, p.Port)
+		for i, e := range inside {
+			w.element(endpoints, p.Family, ruleset.VerdictEndpoint(e.Addr), p.ClusterIP, p.Protocol, p.Port, uint32(i))
+		}
+	default:
+		w.element(services, p.Family, ruleset.VerdictGoto(chain), p.ClusterIP, p.Protocol, p.Port)
 	}
 	if p.external() {
 		w.external(p, c)
@@ -298,9 +334,9 @@ func (w *writer) externalRules(p Port, c Choice, outside string, usable bool) []
 	return rules
 }
 
-// parts is the number of maps of each family that hold the endpoints of all services. For each new rule the kernel
-// walks the map that it uses, and for each message it goes through the names of all maps: one map would
-// make the first slow, and one for each service the second.
+// parts is the number of maps of each family that hold the endpoints of chains that are not shared. For each
+// new rule the kernel walks the map that it uses, and for each message it goes through the names of all maps: one map
+// would make the first slow, and one for each service the second.
 const parts = 64
 
 // partName returns the map of the groups whose hash begins with a byte.
@@ -308,8 +344,8 @@ func partName(hash byte, f ruleset.Family) string {
 	return fmt.Sprintf("%s-%02d", named(endpoints, f), hash%parts)
 }
 
-// balance writes the chain that translates to one of some endpoints. These are elements of a map, so
-// that the replacement of one changes no rule: for a new rule the kernel checks those of all services.
+// balance writes a chain that translates to one of some endpoints. These are elements of a map, so that
+// the replacement of one changes no rule.
 func (w *writer) balance(name string, p Port, all []Endpoint) {
 	if len(all) == 0 {
 		return

@@ -65,7 +65,11 @@ func (p *Proxy) put(u update, change *ruleset.Change, ended *flows) {
 		now.flows = flowTargets(ports, endpoints)
 	}
 	for _, c := range p.keeper.Model.Put(u.key, rank(u.service), fragment, change) {
-		where := p.keeper.Model.Table().Sets[c.Place.Set].Format(c.Place.Key)
+		set := p.keeper.Model.Table().Sets[c.Place.Set]
+		if set.Kind == ruleset.Endpoints {
+			continue // which the address that leads to them says once
+		}
+		where := set.Format(c.Place.Key)
 		p.Log.Info("two services want the same address, the older one has it", "service", u.key, "winner", c.Winner, "address", where)
 		if p.Events != nil && u.service != nil {
 			p.Events.Event(u.service, corev1.EventTypeWarning, "AddressInUse", "service "+c.Winner+" already has "+where)

@@ -49,6 +49,8 @@ func (e *encoder) statement(s Statement) ([]expr.Any, error) {
 		return append(code, &expr.Lookup{SourceRegister: firstRegister, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true, SetName: s.Map}), nil
 	case Balance:
 		return balance(s)
+	case BalanceByPacket:
+		return balanceByPacket(s)
 	case Stick:
 		return e.stick(s)
 	}
@@ -245,6 +247,17 @@ func balance(s Balance) ([]expr.Any, error) {
 			remember(s.Affinity, source, chosen, s.Timeout))
 	}
 	return append(code, translate(s.Family, chosen)), nil
+}
+
+func balanceByPacket(s BalanceByPacket) ([]expr.Any, error) {
+	if s.Count < 1 {
+		return nil, fmt.Errorf("%d endpoints", s.Count)
+	}
+	code, next := load(s.Family, s.Fields, firstRegister)
+	return append(code,
+		&expr.Numgen{Register: next, Modulus: uint32(s.Count), Type: unix.NFT_NG_RANDOM},
+		&expr.Lookup{SourceRegister: firstRegister, DestRegister: firstRegister, IsDestRegSet: true, SetName: s.Map},
+		translate(s.Family, firstRegister)), nil
 }
 
 func (e *encoder) stick(s Stick) ([]expr.Any, error) {

@@ -136,7 +136,7 @@ func (k *Kernel) begin(e *encoder) error {
 const ownerPrefix = "owner/"
 
 // steps returns what a change does, in an order in which each step finds what it needs. Endpoints are
-// before the rules that choose from them.
+// after the rules that choose from them, because the kernel walks the map of a new rule.
 func (k *Kernel) steps(c *Change) []step {
 	var steps []step
 	chains := slices.SortedFunc(maps.Keys(c.chains), strings.Compare)
@@ -146,8 +146,6 @@ func (k *Kernel) steps(c *Change) []step {
 			steps = append(steps, func(e *encoder) error { return e.addSet(name, *after) })
 		}
 	}
-	endpoints, others := elementSteps(c)
-	steps = append(steps, endpoints...)
 	for _, name := range chains {
 		if edit := c.chains[name]; edit.after != nil && edit.before == nil {
 			steps = append(steps, func(e *encoder) error { return k.addChain(e, name, edit.after.Hook) })
@@ -158,7 +156,8 @@ func (k *Kernel) steps(c *Change) []step {
 			steps = append(steps, func(e *encoder) error { return e.write(name, edit.after.Rules) })
 		}
 	}
-	steps = append(steps, others...)
+	endpoints, others := elementSteps(c)
+	steps = append(append(steps, endpoints...), others...)
 	for _, name := range chains {
 		if edit := c.chains[name]; edit.after == nil {
 			steps = append(steps, func(e *encoder) error { return k.retire(e, name) })
@@ -283,7 +282,7 @@ func (s Set) encode(table *nftables.Table, name string) *nftables.Set {
 	return set
 }
 
-// elementSteps removes and adds elements, endpoints apart from verdicts. What replaces the value of an
+// elementSteps removes and adds elements, endpoints apart from what leads to them. What replaces the value of an
 // element is one step.
 func elementSteps(c *Change) (endpoints, others []step) {
 	first, last := map[string][]Place{}, map[string][]Place{}

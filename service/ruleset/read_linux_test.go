@@ -17,7 +17,7 @@ func FuzzAttributes(f *testing.F) {
 		readHook(message, nil)
 		readVerdict(message)
 		readEndpoint(message)
-		for _, s := range []Set{{Family: IPv4, Fields: []Field{DestAddr, ProtocolNumber, DestPort}}, {Family: IPv6, Fields: []Field{SourceAddr, DestAddr}}, {Fields: []Field{GroupID, Number}}} {
+		for _, s := range []Set{{Family: IPv4, Fields: []Field{DestAddr, ProtocolNumber, DestPort}}, {Family: IPv6, Fields: []Field{SourceAddr, DestAddr}}, {Fields: []Field{GroupID, Number}}, {Fields: []Field{DestAddr, ProtocolNumber, DestPort, Number}}} {
 			_ = s.Format(Key(message))
 		}
 	})

@@ -64,7 +64,7 @@ const (
 	DestAddr
 	ProtocolNumber
 	DestPort
-	// GroupID and Number are no parts of a packet: they are the key of an endpoint, see [EndpointKey].
+	// GroupID and Number are no parts of a packet: rules give them to maps, see [EndpointKey].
 	GroupID
 	Number
 )
@@ -147,6 +147,14 @@ type (
 		Affinity string
 		Timeout  time.Duration
 	}
+	// BalanceByPacket translates the destination to one of the first Count endpoints that Map has for the
+	// packet's fields, which is chosen at random, and does nothing if the map does not have it.
+	BalanceByPacket struct {
+		Family Family
+		Fields []Field
+		Map    string
+		Count  int
+	}
 	// Stick translates the destination to the endpoint that Affinity remembers for the source, and
 	// extends its time. It does nothing without one, or if that is none of Endpoints.
 	Stick struct {
@@ -182,6 +190,7 @@ func (Return) statement()            {}
 func (Reject) statement()            {}
 func (Masquerade) statement()        {}
 func (Balance) statement()           {}
+func (BalanceByPacket) statement()   {}
 func (Stick) statement()             {}
 
 func (s OfFamily) String() string {
@@ -234,6 +243,10 @@ func (s Balance) String() string {
 		text += fmt.Sprintf(" update @%s { %s saddr timeout %v }", s.Affinity, s.Family.header(), s.Timeout)
 	}
 	return text
+}
+
+func (s BalanceByPacket) String() string {
+	return fmt.Sprintf("dnat %s to %s . numgen random mod %d map @%s", s.Family.header(), fieldsText(s.Family, s.Fields), s.Count, s.Map)
 }
 
 func (s Stick) String() string {

@@ -77,7 +77,7 @@ const (
 	// Affinity is a map of source addresses to endpoints that rules fill and time removes. It has no
 	// elements of a plan.
 	Affinity
-	// Endpoints is a map of [EndpointKey] to endpoints.
+	// Endpoints is a map to endpoints, whose keys end with a number: see [EndpointKey].
 	Endpoints
 )
 
@@ -99,7 +99,7 @@ func (s Set) equal(t Set) bool {
 // to 4 bytes. Make it with [KeyOf].
 type Key string
 
-// KeyOf returns the key of some fields: netip.Addr, Protocol and uint16 for ports.
+// KeyOf returns the key of some fields: netip.Addr, Protocol, uint16 for ports and uint32 for numbers.
 func KeyOf(fields ...any) Key {
 	var b []byte
 	for _, field := range fields {
@@ -110,6 +110,8 @@ func KeyOf(fields ...any) Key {
 			b = append(b, byte(f), 0, 0, 0)
 		case uint16:
 			b = append(b, byte(f>>8), byte(f), 0, 0)
+		case uint32:
+			b = binary.NativeEndian.AppendUint32(b, f)
 		default:
 			panic(fmt.Sprintf("ruleset: a key of %T", field))
 		}
@@ -137,8 +139,8 @@ func (k Key) bound() (address []byte, after bool) {
 	return []byte(k), after
 }
 
-// EndpointKey returns the key of an endpoint in a map of kind Endpoints: its number, from 0, in a group
-// with a name.
+// EndpointKey returns the key of an endpoint in a map with the fields GroupID and Number: its number,
+// from 0, in a group with a name.
 func EndpointKey(group string, number int) Key {
 	return Key(binary.NativeEndian.AppendUint32(groupID(group), uint32(number)))
 }
