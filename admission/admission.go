@@ -61,6 +61,9 @@ type Request struct {
 	// They must not be changed.
 	Options any
 
+	// Equivalents, if not nil, converts the objects of the request for plugins that know them in another version.
+	Equivalents Equivalents
+
 	// Warn, if not nil, sends a message to the client in a Warning header.
 	Warn func(message string)
 	// Annotate, if not nil, adds to the audit event of the request. The key begins with a domain,
@@ -76,6 +79,22 @@ type GroupVersionResource struct{ Group, Version, Resource string }
 
 // GroupVersionKind is a type as named in objects.
 type GroupVersionKind struct{ Group, Version, Kind string }
+
+// An Equivalent is another type in which the objects of a resource are served: another version of it, or the same
+// resource in another group. If a request is for a subresource, Kind is that of the subresource.
+type Equivalent struct {
+	Resource GroupVersionResource
+	Kind     GroupVersionKind
+}
+
+// Equivalents knows the equivalents of the resource of a request. It belongs to the request, as its objects do.
+type Equivalents interface {
+	// All returns all but the request's own type. The slice is shared.
+	All() []Equivalent
+	// Convert returns object as one of another type. It does not change object, but the result may share its parts.
+	// from and to are out of All or the request's own type. Convert may call a webhook.
+	Convert(ctx context.Context, object any, from, to Equivalent) (any, error)
+}
 
 // A Mutator completes an object. An error refuses the request. An error with an API status (such as
 // those of k8s.io/apimachinery/pkg/api/errors) is sent to the client unchanged. An error that means

@@ -48,6 +48,9 @@ func (a *admitter) validate(q *request, in *admission.Request) error {
 	if a.plugins == nil {
 		return nil
 	}
+	if c, ok := in.Equivalents.(*conversions); ok {
+		c.settled = true
+	}
 	if err := a.plugins.Validate(q.r.Context(), in); err != nil {
 		return refused(q, in, err)
 	}
@@ -107,6 +110,7 @@ func (q *request) admissionRequest(op admission.Operation, obj, old runtime.Obje
 		Options:     q.options,
 		Warn:        q.warn,
 		Annotate:    q.annotate,
+		Equivalents: q.conversions(old),
 	}
 	if q.audited() {
 		in.AnnotateBody = q.annotate

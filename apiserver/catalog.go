@@ -56,6 +56,7 @@ func newCatalog(c *Config, codec *wire.Codec, feed *cache.Feed) (*catalog, error
 		t.fixed[gv] = true
 	}
 	t.addTrackers()
+	t.relateStored()
 	return t, t.checkPlaces()
 }
 

@@ -110,6 +110,9 @@ func (s *Server) addTo(t *catalog, gr schema.GroupResource, r Resource) ([]*serv
 	}
 	t.added[gr] = kinds
 	t.trackAdded(kinds, t.owners)
+	if len(kinds) > 1 {
+		relate(kinds)
+	}
 	return kinds, nil
 }
 

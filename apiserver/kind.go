@@ -47,6 +47,8 @@ type servedKind struct {
 	shown *shownClaims
 	// trackers record who owns the fields, by subresource.
 	trackers map[string]func() (*ownership.Tracker, error)
+	// equivalents holds, by subresource, the kinds that have the same objects; nil if there are none.
+	equivalents map[string]equivalents
 	// life counts the requests for a kind that may be removed; nil for all others.
 	life *lifetime
 	// converter converts objects that are stored in another version; nil without a Converter.

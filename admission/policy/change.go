@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// changed returns the object of the request with a change; nil if the change is none.
-func (c *changes) changed(ctx context.Context, e *evaluation, m *mutation) (any, error) {
+// changed returns the object of f with a change; nil if the change is none.
+func (c *changes) changed(ctx context.Context, f *form, e *evaluation, m *mutation) (any, error) {
 	if m.change.err != nil {
 		return nil, m.change.err
 	}
@@ -30,7 +30,7 @@ func (c *changes) changed(ctx context.Context, e *evaluation, m *mutation) (any,
 	}
 	var data []byte
 	var err error
-	before := c.vars["object"].(map[string]any)
+	before := f.vars["object"].(map[string]any)
 	if m.patch {
 		var operations []mutationcel.Operation
 		if operations, err = mutationcel.Operations(result, patched.MaxObject); err == nil {
@@ -45,15 +45,15 @@ func (c *changes) changed(ctx context.Context, e *evaluation, m *mutation) (any,
 	if err != nil || data == nil {
 		return nil, err
 	}
-	if err := c.plugin.patches.Bound(ctx, data, c.r); err != nil {
+	if err := c.plugin.patches.Bound(ctx, data, f.r); err != nil {
 		return nil, err
 	}
 	if m.patch { // the other has a schema
-		err = patched.Strict(data, c.r)
+		err = patched.Strict(data, f.r)
 	}
 	var object any
 	if err == nil {
-		object, err = patched.Decode(data, c.r)
+		object, err = patched.Decode(data, f.r)
 	}
 	var undecodable *patched.UndecodableError
 	switch {

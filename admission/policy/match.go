@@ -19,6 +19,8 @@ type match struct {
 	// namespaces and objects are nil if they select everything.
 	namespaces, objects labels.Selector
 	rules, excluded     []namedRule
+	// equivalent means that the rules also cover requests for equivalent resources.
+	equivalent bool
 }
 
 type namedRule struct {
@@ -31,6 +33,7 @@ func newMatch(m *registration.MatchResources) (match, error) {
 	var wrong [2]error
 	out.namespaces, wrong[0] = rules.Selector(m.NamespaceSelector)
 	out.objects, wrong[1] = rules.Selector(m.ObjectSelector)
+	out.equivalent = m.MatchPolicy != nil && *m.MatchPolicy == registration.Equivalent
 	out.rules, out.excluded = namedRules(m.ResourceRules), namedRules(m.ExcludeResourceRules)
 	return out, errors.Join(wrong[:]...)
 }
@@ -43,22 +46,43 @@ func namedRules(list []registration.NamedRuleWithOperations) []namedRule {
 	return all
 }
 
-func covered(list []namedRule, r *admission.Request) bool {
-	for i := range list {
-		if list[i].Covers(r) && (len(list[i].names) == 0 || slices.Contains(list[i].names, r.Name)) {
-			return true
-		}
-	}
-	return false
+// covers reports whether the rule is about r if that is for a resource.
+func (n *namedRule) covers(r *admission.Request, as admission.GroupVersionResource) bool {
+	return n.CoversAs(r, as) && (len(n.names) == 0 || slices.Contains(n.names, r.Name))
 }
 
-// selects reports whether m selects r. namespace is that of r; nil for an object without one.
-func (m *match) selects(r *admission.Request, namespace *corev1.Namespace) bool {
+// covered returns the type of r, its own or an equivalent one, that a rule of list is about.
+func (m *match) covered(list []namedRule, r *admission.Request) (admission.Equivalent, bool) {
+	for i := range list {
+		if list[i].covers(r, r.Resource) {
+			return rules.Own(r), true
+		}
+	}
+	if !m.equivalent || len(list) == 0 {
+		return admission.Equivalent{}, false
+	}
+	return rules.Equivalent(r, len(list), func(rule int, as admission.GroupVersionResource) bool { return list[rule].covers(r, as) })
+}
+
+// selects returns the type of r that m selects, its own or an equivalent one, and whether it selects r at all. namespace
+// is that of r; nil for an object without one.
+func (m *match) selects(r *admission.Request, namespace *corev1.Namespace) (admission.Equivalent, bool) {
+	as := rules.Own(r)
+	if len(m.rules) > 0 {
+		var ok bool
+		if as, ok = m.covered(m.rules, r); !ok {
+			return as, false
+		}
+	}
+	if _, excluded := m.covered(m.excluded, r); excluded {
+		return as, false
+	}
+	return as, m.finds(r, namespace)
+}
+
+// finds reports whether the selectors of m select r.
+func (m *match) finds(r *admission.Request, namespace *corev1.Namespace) bool {
 	switch {
-	case covered(m.excluded, r):
-		return false
-	case len(m.rules) > 0 && !covered(m.rules, r):
-		return false
 	case m.objects != nil && !rules.Labelled(m.objects, r.Object) && !rules.Labelled(m.objects, r.OldObject):
 		return false
 	case m.namespaces == nil:

@@ -83,10 +83,14 @@ func (m *Mutator) Mutate(ctx context.Context, r *admission.Request) error {
 	repeats := c.rounds.begin(r.Object)
 	defer func() { c.rounds.end(r.Object) }()
 	for _, p := range all {
-		if len(p.match.rules) == 0 || !p.match.selects(r, namespace) || repeats && !p.again {
+		if len(p.match.rules) == 0 || repeats && !p.again {
 			continue
 		}
-		if err := c.apply(ctx, p, repeats); err != nil {
+		as, ok := p.match.selects(r, namespace)
+		if !ok {
+			continue
+		}
+		if err := c.apply(ctx, p, as, repeats); err != nil {
 			return err
 		}
 	}
@@ -143,8 +147,9 @@ func (c *changes) fail(p *policy, b *binding, err error, reason metav1.StatusRea
 	c.problems = append(c.problems, one)
 }
 
-// apply applies a policy that matches. An error ends the request, whatever the policy's failurePolicy.
-func (c *changes) apply(ctx context.Context, p *policy, repeats bool) error {
+// apply applies a policy that matches the request as one of a type. An error ends the request, whatever the policy's
+// failurePolicy.
+func (c *changes) apply(ctx context.Context, p *policy, as admission.Equivalent, repeats bool) error {
 	const ofPolicy, ofBinding = "failed to configure policy: %w", "failed to configure binding: %w"
 	if p.broken != nil {
 		c.fail(p, nil, fmt.Errorf(ofPolicy, p.broken), "")
@@ -160,7 +165,11 @@ func (c *changes) apply(ctx context.Context, p *policy, repeats bool) error {
 			c.fail(p, b, fmt.Errorf(ofBinding, b.broken), "")
 			continue
 		}
-		if !b.match.selects(c.r, c.namespace) {
+		if _, ok := b.match.selects(c.r, c.namespace); !ok {
+			continue
+		}
+		if _, err := c.form(ctx, as); err != nil {
+			c.fail(p, nil, fmt.Errorf(ofPolicy, err), "")
 			continue
 		}
 		params, err := c.source.paramsOf(ctx, p, b.paramRef, namespaced, c.r.Namespace)
@@ -173,7 +182,7 @@ func (c *changes) apply(ctx context.Context, p *policy, repeats bool) error {
 			if repeats && !c.rounds.invoked[key] {
 				continue
 			}
-			if err := c.mutate(ctx, p, b, param, key); err != nil {
+			if err := c.mutate(ctx, as, p, b, param, key); err != nil {
 				return err
 			}
 		}
@@ -182,15 +191,16 @@ func (c *changes) apply(ctx context.Context, p *policy, repeats bool) error {
 }
 
 // mutate applies a policy through a binding with one parameter.
-func (c *changes) mutate(ctx context.Context, p *policy, b *binding, param map[string]any, key invocation) error {
-	if c.vars == nil {
-		vars, err := c.variables(ctx)
-		if err != nil {
-			return apierrors.NewInternalError(err)
-		}
-		c.vars = vars
+func (c *changes) mutate(ctx context.Context, as admission.Equivalent, p *policy, b *binding, param map[string]any, key invocation) error {
+	f, err := c.form(ctx, as) // an earlier one may have changed the object
+	if err != nil {
+		return apierrors.NewInternalError(err)
 	}
-	switch matches, err := newEvaluation(ctx, p, c.vars, param).matches(); {
+	vars, err := c.variables(ctx, f)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	switch matches, err := newEvaluation(ctx, p, vars, param).matches(); {
 	case err != nil:
 		c.fail(p, b, err, metav1.StatusReasonInvalid)
 		return nil
@@ -204,7 +214,7 @@ func (c *changes) mutate(ctx context.Context, p *policy, b *binding, param map[s
 		if c.r.Object == nil {
 			break
 		}
-		object, err := c.changed(ctx, newEvaluation(ctx, p, c.vars, param), &p.mutations[i])
+		object, err := c.changed(ctx, f, newEvaluation(ctx, p, vars, param), &p.mutations[i])
 		var status apierrors.APIStatus
 		switch {
 		case errors.As(err, &status):
@@ -217,8 +227,10 @@ func (c *changes) mutate(ctx context.Context, p *policy, b *binding, param map[s
 		if object == nil {
 			continue
 		}
-		c.r.Object = object
-		if c.vars["object"], err = kubecel.Object(object, schema.GroupVersionKind(c.r.Kind)); err != nil {
+		if err := c.replace(ctx, f, object); err != nil {
+			return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
+		}
+		if vars["object"], err = kubecel.Object(object, schema.GroupVersionKind(f.r.Kind)); err != nil {
 			return apierrors.NewInternalError(fmt.Errorf("failed to prepare object variable for evaluation: %w", err))
 		}
 	}

@@ -38,10 +38,13 @@
 // A [TypeChecker] compares the expressions of a policy with the types of what it matches. What it finds is only a
 // warning.
 //
+// A policy with the matchPolicy Equivalent sees a request in the version that its rules name, if that is another one. One
+// that cannot be converted is treated as an expression that fails.
+//
 // # Left out
 //
-// matchPolicy Equivalent equals Exact: a rule is about the versions that it names. Defaults are set after all mutating
-// plugins, not after each policy.
+// Defaults are set after all mutating plugins, not after each policy. In kube-apiserver, policies that change a request in
+// different versions do not see one another's changes, and only those in the last version stay; here all do.
 package policy
 
 import (

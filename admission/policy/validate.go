@@ -46,8 +46,11 @@ func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	defer cancel()
 	request := &request{source: &p.source, r: r, namespace: namespace}
 	for _, policy := range all {
-		if len(policy.match.rules) > 0 && policy.match.selects(r, namespace) {
-			request.apply(ctx, policy)
+		if len(policy.match.rules) == 0 {
+			continue
+		}
+		if as, ok := policy.match.selects(r, namespace); ok {
+			request.apply(ctx, policy, as)
 		}
 	}
 	if len(request.denials) == 0 {
@@ -84,7 +87,7 @@ type request struct {
 	source    *source
 	r         *admission.Request
 	namespace *corev1.Namespace
-	vars      map[string]any // that all policies have; nil until they are needed
+	forms     []*form // those that are needed so far
 	denials   []denial
 }
 
@@ -99,8 +102,8 @@ func (q *request) fail(p *policy, b *binding, err error) {
 	}
 }
 
-// apply evaluates a policy that matches.
-func (q *request) apply(ctx context.Context, p *policy) {
+// apply evaluates a policy that matches the request as one of a type.
+func (q *request) apply(ctx context.Context, p *policy, as admission.Equivalent) {
 	if p.broken != nil {
 		q.fail(p, nil, p.broken)
 		return
@@ -116,7 +119,7 @@ func (q *request) apply(ctx context.Context, p *policy) {
 			q.fail(p, b, b.broken)
 			continue
 		}
-		if !b.match.selects(q.r, q.namespace) {
+		if _, ok := b.match.selects(q.r, q.namespace); !ok {
 			continue
 		}
 		params, err := q.source.paramsOf(ctx, p, b.paramRef, namespaced, q.r.Namespace)
@@ -124,29 +127,34 @@ func (q *request) apply(ctx context.Context, p *policy) {
 			q.fail(p, b, err)
 			continue
 		}
+		if len(params) == 0 {
+			continue
+		}
+		f, err := q.form(ctx, as)
+		if err != nil {
+			q.fail(p, b, fmt.Errorf("failed to convert object version: %w", err))
+			continue
+		}
 		for _, param := range params {
-			q.evaluate(ctx, p, b, param, notes)
+			q.evaluate(ctx, f, p, b, param, notes)
 		}
 	}
 	notes.publish(q.r, p.name)
 }
 
 // evaluate evaluates a policy through a binding with one parameter.
-func (q *request) evaluate(ctx context.Context, p *policy, b *binding, param map[string]any, notes annotations) {
+func (q *request) evaluate(ctx context.Context, f *form, p *policy, b *binding, param map[string]any, notes annotations) {
 	deny := func(message string) {
 		if !p.ignore {
 			q.conclude(p, b, decision{message: message})
 		}
 	}
-	if q.vars == nil {
-		vars, err := q.variables(ctx)
-		if err != nil {
-			q.fail(p, b, err)
-			return
-		}
-		q.vars = vars
+	vars, err := q.variables(ctx, f)
+	if err != nil {
+		q.fail(p, b, err)
+		return
 	}
-	e := newEvaluation(ctx, p, q.vars, param)
+	e := newEvaluation(ctx, p, vars, param)
 	switch matches, err := e.matches(); {
 	case err != nil:
 		deny(err.Error())

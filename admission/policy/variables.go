@@ -21,19 +21,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// variables returns the variables that all policies have.
-func (q *request) variables(ctx context.Context) (map[string]any, error) {
+// variables returns the variables that all policies have. They are those of f.
+func (q *request) variables(ctx context.Context, f *form) (map[string]any, error) {
+	if f.vars != nil {
+		return f.vars, nil
+	}
 	r := q.r
-	kind := schema.GroupVersionKind(r.Kind)
-	object, err := kubecel.Object(r.Object, kind)
+	kind := schema.GroupVersionKind(f.r.Kind)
+	object, err := kubecel.Object(f.r.Object, kind)
 	if err != nil {
 		return nil, fmt.Errorf("failed to prepare object variable for evaluation: %w", err)
 	}
-	old, err := kubecel.Object(r.OldObject, kind)
+	old, err := kubecel.Object(f.r.OldObject, kind)
 	if err != nil {
 		return nil, fmt.Errorf("failed to prepare oldObject variable for evaluation: %w", err)
 	}
-	request, err := requestOf(r)
+	request, err := requestOf(r, f.r)
 	if err != nil {
 		return nil, fmt.Errorf("failed to prepare request variable for evaluation: %w", err)
 	}
@@ -49,18 +52,25 @@ func (q *request) variables(ctx context.Context) (map[string]any, error) {
 		Group: r.Resource.Group, Version: "*", Resource: r.Resource.Resource, Subresource: r.Subresource,
 		Namespace: rules.NamespaceOf(r), Name: r.Name,
 	})
-	return map[string]any{
+	f.vars = map[string]any{
 		"object": object, "oldObject": old, "request": request, "namespaceObject": namespace,
 		"authorizer": all, "authorizer.requestResource": resource,
-	}, nil
+	}
+	return f.vars, nil
 }
 
-// requestOf returns the variable request.
-func requestOf(r *admission.Request) (map[string]any, error) {
-	kind := map[string]any{"group": r.Kind.Group, "version": r.Kind.Version, "kind": r.Kind.Kind}
-	resource := map[string]any{"group": r.Resource.Group, "version": r.Resource.Version, "resource": r.Resource.Resource}
+func kindOf(k admission.GroupVersionKind) map[string]any {
+	return map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}
+}
+
+func resourceOf(r admission.GroupVersionResource) map[string]any {
+	return map[string]any{"group": r.Group, "version": r.Version, "resource": r.Resource}
+}
+
+// requestOf returns the variable request for r, which a policy matches as another one.
+func requestOf(r, as *admission.Request) (map[string]any, error) {
 	out := map[string]any{
-		"kind": kind, "resource": resource, "requestKind": kind, "requestResource": resource,
+		"kind": kindOf(as.Kind), "resource": resourceOf(as.Resource), "requestKind": kindOf(r.Kind), "requestResource": resourceOf(r.Resource),
 		"operation": string(r.Operation), "dryRun": r.DryRun, "userInfo": userOf(r.User), "uid": "", "options": nil,
 	}
 	for name, text := range map[string]string{

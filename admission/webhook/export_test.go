@@ -44,7 +44,7 @@ func ReadReview(data []byte, uid types.UID, mutates bool) error {
 
 // Patched applies an answer's patch to r's object; for fuzzing.
 func Patched(ctx context.Context, r *admission.Request, patch []byte) (any, error) {
-	q := &question{r: r}
+	q := &question{sent: r, r: r}
 	if err := q.complete(); err != nil {
 		return nil, err
 	}

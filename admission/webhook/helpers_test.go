@@ -49,8 +49,8 @@ type world struct {
 	audit  *auditor
 }
 
-// begin starts a world; change may change the plugin's configuration.
-func begin(t *testing.T, change func(*webhook.Config)) *world {
+// begin starts a world; change may change the plugin's configuration. It serves more beside the kinds of Kubernetes.
+func begin(t *testing.T, change func(*webhook.Config), more ...apiserver.Resource) *world {
 	t.Helper()
 	w := &world{t: t, audit: &auditor{}}
 	api, err := client.New(client.InProcess(client.TransportFunc(func(r *http.Request) (*http.Response, error) {
@@ -86,7 +86,7 @@ func begin(t *testing.T, change func(*webhook.Config)) *world {
 		Mutators:   []admission.Mutator{w.plugin},
 		Validators: []admission.Validator{webhook.CheckConditions(conditions.Check), w.plugin},
 	}
-	w.server = apiservertest.Start(t, apiservertest.WithResources(kube.Resources()...), apiservertest.WithAdmission(chain),
+	w.server = apiservertest.Start(t, apiservertest.WithResources(append(kube.Resources(), more...)...), apiservertest.WithAdmission(chain),
 		apiservertest.WithConfig(func(c *apiserver.Config) { c.Auditor, c.Authorizer = w.audit, masters }))
 	for _, run := range []func(context.Context) error{namespaces.Run, mutating.Run, validating.Run, w.plugin.Run} {
 		background(t, run)

@@ -21,6 +21,8 @@ import (
 type hook struct {
 	configuration, name string
 	rules               []rules.Rule
+	// equivalent means that the rules also cover requests for equivalent resources.
+	equivalent bool
 	// namespaces and objects are nil if they select everything.
 	namespaces, objects labels.Selector
 	broken              error // error in the selectors
@@ -50,6 +52,7 @@ func (p *Plugin) compile(calls *callers, configuration string, w *registration.V
 		speaks:        slices.Contains(w.AdmissionReviewVersions, admissionapi.SchemeGroupVersion.Version),
 		caller:        calls.get(w.ClientConfig),
 		patches:       &p.patches,
+		equivalent:    w.MatchPolicy != nil && *w.MatchPolicy == registration.Equivalent,
 	}
 	if w.TimeoutSeconds != nil {
 		h.timeout = time.Duration(*w.TimeoutSeconds) * time.Second
@@ -93,38 +96,55 @@ func (h *hook) covers(r *admission.Request) bool {
 	return false
 }
 
-// asks reports whether h must be called for q. An error refuses the request.
-func (p *Plugin) asks(ctx context.Context, h *hook, q *question) (bool, error) {
-	r := q.r
-	if !h.covers(r) {
-		return false, nil
+// asks returns the question that h must be asked, nil if it need not be. An error refuses the request.
+func (p *Plugin) asks(ctx context.Context, h *hook, all *questions) (*question, error) {
+	r := all.own.r
+	as, covered := rules.Own(r), h.covers(r)
+	if !covered && h.equivalent {
+		as, covered = rules.Equivalent(r, len(h.rules), func(rule int, as admission.GroupVersionResource) bool {
+			return h.rules[rule].CoversAs(r, as)
+		})
+	}
+	if !covered {
+		return nil, nil
 	}
 	if h.broken != nil {
-		return false, apierrors.NewInternalError(h.broken)
+		return nil, apierrors.NewInternalError(h.broken)
 	}
 	if h.objects != nil && !rules.Labelled(h.objects, r.Object) && !rules.Labelled(h.objects, r.OldObject) {
-		return false, nil
+		return nil, nil
 	}
 	if ok, err := p.inside(ctx, h, r); !ok || err != nil {
-		return false, err
+		return nil, err
 	}
+	q, err := all.as(ctx, as)
+	if err != nil {
+		return nil, err
+	}
+	return p.fits(ctx, h, q)
+}
+
+// fits returns q if it meets the conditions of h, or else nil.
+func (p *Plugin) fits(ctx context.Context, h *hook, q *question) (*question, error) {
 	if h.match == nil {
-		return true, nil
+		return q, nil
 	}
 	asked, err := q.request()
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	ok, err := h.match(ctx, r, asked)
+	ok, err := h.match(ctx, q.r, asked)
 	switch {
+	case ok && err == nil:
+		return q, nil
 	case err == nil:
-		return ok, nil
+		return nil, nil
 	case h.ignore:
 		p.config.Log.Error(err, "match conditions of a webhook fail, it is not asked", "webhook", h.name)
-		return false, nil
+		return nil, nil
 	}
-	resource := schema.GroupResource{Group: r.Resource.Group, Resource: r.Resource.Resource}
-	return false, apierrors.NewForbidden(resource, r.Name, err)
+	resource := schema.GroupResource{Group: q.sent.Resource.Group, Resource: q.sent.Resource.Resource}
+	return nil, apierrors.NewForbidden(resource, q.sent.Name, err)
 }
 
 // inside reports whether h selects r's namespace. Cluster-scoped objects are always selected.

@@ -17,7 +17,7 @@ func (p *Plugin) Mutate(ctx context.Context, r *admission.Request) error {
 	if err != nil || len(hooks) == 0 && !repeats {
 		return err
 	}
-	m := mutation{plugin: p, hooks: hooks, q: question{r: r}}
+	m := mutation{plugin: p, hooks: hooks, r: r, all: newQuestions(r, true)}
 	if err := m.round(ctx); err != nil || !m.changed && !repeats {
 		return err
 	}
@@ -32,7 +32,8 @@ func (p *Plugin) Mutate(ctx context.Context, r *admission.Request) error {
 type mutation struct {
 	plugin *Plugin
 	hooks  []*hook
-	q      question
+	r      *admission.Request
+	all    questions
 	// changed means that a webhook has changed the object; second that this is the second round.
 	changed, second bool
 	// asked holds the webhooks that were called and are called again if the object changes from now
@@ -43,7 +44,7 @@ type mutation struct {
 // repeat runs the earlier plugins again after webhooks have changed the object. If they change it,
 // webhooks are called again.
 func (m *mutation) repeat(ctx context.Context) error {
-	again, r := m.plugin.config.Again, m.q.r
+	again, r := m.plugin.config.Again, m.r
 	if again == nil {
 		return nil
 	}
@@ -55,14 +56,15 @@ func (m *mutation) repeat(ctx context.Context) error {
 		return err
 	}
 	if !patched.Same(before, r.Object) {
-		m.touched()
+		m.touched(nil)
 	}
 	return nil
 }
 
-// touched records that the object has changed since the last calls.
-func (m *mutation) touched() {
-	m.q.object = nil
+// touched records that the object has changed since the last calls. by, if not nil, is the question
+// whose answer has changed it.
+func (m *mutation) touched(by *question) {
+	m.all.changed(by)
 	if m.due == nil {
 		m.due = map[int]bool{}
 	}
@@ -78,16 +80,17 @@ func (m *mutation) round(ctx context.Context) error {
 		if m.second && !m.due[i] {
 			continue
 		}
-		switch ok, err := m.plugin.asks(ctx, h, &m.q); {
-		case err != nil:
+		q, err := m.plugin.asks(ctx, h, &m.all)
+		if err != nil {
 			return err
-		case !ok:
+		}
+		if q == nil {
 			continue
 		}
-		changed, err := m.ask(ctx, i, h)
+		changed, err := m.ask(ctx, i, h, q)
 		if changed {
 			m.changed = true
-			m.touched()
+			m.touched(q)
 		}
 		if h.again {
 			if m.asked == nil {
@@ -98,7 +101,7 @@ func (m *mutation) round(ctx context.Context) error {
 		if err == nil {
 			continue
 		}
-		if !m.plugin.forgiven(ctx, h, m.q.r, err, m.annotation("failed-open.mutation.webhook.admission.k8s.io/", i)) {
+		if !m.plugin.forgiven(ctx, h, m.r, err, m.annotation("failed-open.mutation.webhook.admission.k8s.io/", i)) {
 			return refusal(err)
 		}
 		if ctx.Err() != nil {
@@ -119,7 +122,7 @@ func (m *mutation) annotation(prefix string, i int) string {
 
 // annotatePatch records the patch of h in the audit event, if it contains bodies.
 func (m *mutation) annotatePatch(i int, h *hook, patch []byte) {
-	if m.q.r.AnnotateBody == nil {
+	if m.r.AnnotateBody == nil {
 		return
 	}
 	value, err := json.Marshal(struct {
@@ -129,13 +132,13 @@ func (m *mutation) annotatePatch(i int, h *hook, patch []byte) {
 		PatchType     string          `json:"patchType,omitempty"`
 	}{h.configuration, h.name, patch, "JSONPatch"})
 	if err == nil {
-		m.q.r.AnnotateBody(m.annotation("patch.webhook.admission.k8s.io/", i), string(value))
+		m.r.AnnotateBody(m.annotation("patch.webhook.admission.k8s.io/", i), string(value))
 	}
 }
 
-// ask calls h, applies its patch and reports whether the object has changed.
-func (m *mutation) ask(ctx context.Context, i int, h *hook) (changed bool, err error) {
-	r := m.q.r
+// ask asks h, applies its patch and reports whether the object has changed.
+func (m *mutation) ask(ctx context.Context, i int, h *hook, q *question) (changed bool, err error) {
+	r := m.r
 	if r.Annotate != nil {
 		defer func() {
 			value, _ := json.Marshal(struct { // strings and a bool: it cannot fail
@@ -146,9 +149,10 @@ func (m *mutation) ask(ctx context.Context, i int, h *hook) (changed bool, err e
 			r.Annotate(m.annotation("mutation.webhook.admission.k8s.io/", i), string(value))
 		}()
 	}
+	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, h.timeout) // covers the answer and applying the patch
 	defer cancel()
-	response, err := h.ask(ctx, &m.q)
+	response, err := h.ask(ctx, q)
 	if err != nil {
 		return false, err
 	}
@@ -159,12 +163,17 @@ func (m *mutation) ask(ctx context.Context, i int, h *hook) (changed bool, err e
 	if len(response.Patch) == 0 {
 		return false, nil
 	}
-	object, err := h.patched(ctx, &m.q, response.Patch)
+	object, err := h.patched(ctx, q, response.Patch)
 	if err != nil || object == nil {
 		return false, err
 	}
-	changed = !patched.Same(r.Object, object)
+	same := patched.Same(q.r.Object, object)
 	m.annotatePatch(i, h, response.Patch)
-	r.Object = object
-	return changed, nil
+	if same && q.r != r {
+		return false, nil // a conversion might change the object
+	}
+	if err := q.replace(outer, object); err != nil {
+		return false, err
+	}
+	return !same, nil
 }

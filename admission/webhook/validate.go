@@ -22,14 +22,15 @@ func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	if err != nil || len(hooks) == 0 {
 		return err
 	}
-	q := question{r: r}
+	all := newQuestions(r, false)
 	var concerned []*hook
+	var asked []*question // the question for each of them
 	for _, h := range hooks {
-		switch ok, err := p.asks(ctx, h, &q); {
+		switch q, err := p.asks(ctx, h, &all); {
 		case err != nil:
 			return err
-		case ok:
-			concerned = append(concerned, h)
+		case q != nil:
+			concerned, asked = append(concerned, h), append(asked, q)
 		}
 	}
 	if len(concerned) == 0 {
@@ -38,20 +39,22 @@ func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	if ctx.Err() != nil {
 		return outOfTime()
 	}
-	return p.conclude(ctx, r, concerned, askAll(ctx, concerned, &q))
+	return p.conclude(ctx, r, concerned, askAll(ctx, concerned, asked))
 }
 
-func askAll(ctx context.Context, hooks []*hook, q *question) []outcome {
+// askAll asks each of hooks its question.
+func askAll(ctx context.Context, hooks []*hook, asked []*question) []outcome {
 	outcomes := make([]outcome, len(hooks))
-	if err := q.complete(); err != nil {
-		for i, h := range hooks {
+	for i, h := range hooks {
+		if err := asked[i].complete(); err != nil {
 			outcomes[i].err = &failure{h.name, fmt.Errorf("could not create admission objects: %w", err)}
 		}
-		return outcomes
 	}
 	var asking sync.WaitGroup
 	for i, h := range hooks {
-		asking.Go(func() { outcomes[i].response, outcomes[i].err = h.ask(ctx, q) })
+		if outcomes[i].err == nil {
+			asking.Go(func() { outcomes[i].response, outcomes[i].err = h.ask(ctx, asked[i]) })
+		}
 	}
 	asking.Wait()
 	return outcomes

@@ -26,8 +26,12 @@
 // webhook configurations, so that an invalid one can be deleted. Requests wait up to 10 s for the
 // caches of configurations to sync and then fail.
 //
-// Every kind has one version, so matchPolicy Equivalent equals Exact. Reviews are of
-// admission.k8s.io/v1; a webhook that supports only v1beta1 cannot be called. Patches are not
+// A webhook with the matchPolicy Equivalent is asked about the objects of a request in the version
+// that its rules name, if that is another one. A request is converted once for all webhooks of a
+// version, and again after its object has changed. Its patch is of that version, too. A request
+// that cannot be converted fails with 500.
+//
+// Reviews are of admission.k8s.io/v1; a webhook that supports only v1beta1 cannot be called. Patches are not
 // recorded in audit events.
 package webhook
 

@@ -57,12 +57,17 @@ func resourceOf(d *apiextensions.CustomResourceDefinition, compile func(*structu
 	r.Unserved = !stored.spec.Served && (served || d.DeletionTimestamp == nil)
 	r.Schema, r.Warnings = stored.published(d), stored.warnings(d)
 	r.Columns, r.Fields, r.Subresources = stored.columns(), stored.fields(), stored.subresources()
+	versions := map[string]*version{r.Version: stored}
+	r.Relabel = func(obj runtime.Object, name string) (runtime.Object, error) {
+		return versions[name].relabel(obj.(*Object))
+	}
 	for i := range d.Spec.Versions {
 		spec := &d.Spec.Versions[i]
 		if spec.Storage {
 			continue
 		}
 		v := newVersion(d, spec, compile)
+		versions[spec.Name] = v
 		strategy := v.strategy()
 		r.Versions = append(r.Versions, apiserver.Version{
 			Name: spec.Name, New: v.new, NewList: newList, To: stored.convert, From: v.convert,

@@ -2,6 +2,7 @@ package crd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -295,6 +296,17 @@ func (v *version) convert(obj runtime.Object) (runtime.Object, error) {
 		s.Prune(before)
 	}
 	return out, nil
+}
+
+// relabel returns o, of another version, in this one with all its fields, which it shares.
+func (v *version) relabel(o *Object) (runtime.Object, error) {
+	if v == nil {
+		return nil, errors.New("no such version")
+	}
+	out := *o
+	out.version, out.completed = v, true
+	out.SetGroupVersionKind(v.gvk)
+	return &out, nil
 }
 
 // warnings returns what is sent with every response in this version.

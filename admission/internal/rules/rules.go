@@ -39,8 +39,12 @@ func New(from *registration.RuleWithOperations) Rule {
 }
 
 // Covers reports whether the rule is about r.
-func (u *Rule) Covers(r *admission.Request) bool {
-	return u.does(r.Operation) && u.names(r) && has(u.groups, r.Resource.Group) && has(u.versions, r.Resource.Version) && u.reaches(r)
+func (u *Rule) Covers(r *admission.Request) bool { return u.CoversAs(r, r.Resource) }
+
+// CoversAs reports whether the rule would be about r if that were for another resource.
+func (u *Rule) CoversAs(r *admission.Request, resource admission.GroupVersionResource) bool {
+	return u.does(r.Operation) && u.names(resource.Resource, r.Subresource) && has(u.groups, resource.Group) && has(u.versions, resource.Version) &&
+		u.reaches(r)
 }
 
 func (u *Rule) does(op admission.Operation) bool {
@@ -49,9 +53,9 @@ func (u *Rule) does(op admission.Operation) bool {
 	})
 }
 
-func (u *Rule) names(r *admission.Request) bool {
+func (u *Rule) names(resource, subresource string) bool {
 	return slices.ContainsFunc(u.resources, func(p pair) bool {
-		return (p.resource == anything || p.resource == r.Resource.Resource) && (p.sub == anything || p.sub == r.Subresource)
+		return (p.resource == anything || p.resource == resource) && (p.sub == anything || p.sub == subresource)
 	})
 }
 
