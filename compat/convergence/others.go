@@ -110,13 +110,13 @@ func Others() []Scenario {
 			{Name: "the other goes", Do: deleteConfigMap("second", metav1.DeletePropagationBackground)},
 		}},
 		{Name: "namespace", Steps: []Step{
-			{Name: "fill", Do: all(createDeployment(deployment("web", 2)), createService(service("web", map[string]string{"app": "web"})), createConfigMap("settings"))},
+			{Name: "fill", Do: all(createDeployment(deployment("web", 2)), createService(service("web", map[string]string{"app": "web"})), createConfigMap("settings"), createThing)},
 			{Name: "delete", Do: func(ctx context.Context, r *Room) error {
 				return r.Client.CoreV1().Namespaces().Delete(ctx, r.Namespace, metav1.DeleteOptions{})
 			}, Until: func(ctx context.Context, r *Room) (bool, error) {
 				_, err := r.Client.CoreV1().Namespaces().Get(ctx, r.Namespace, metav1.GetOptions{})
 				if apierrors.IsNotFound(err) {
-					return true, nil
+					return true, noThing(ctx, r)
 				}
 				return false, err
 			}},

@@ -17,6 +17,7 @@ import (
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/caches"
 	"github.com/planekit/planekit/plane/controllerset"
+	"github.com/planekit/planekit/plane/customresources"
 	"github.com/planekit/planekit/plane/planetest"
 	"github.com/planekit/planekit/plane/stack"
 	"github.com/planekit/planekit/reconcile/controllers/account"
@@ -29,6 +30,7 @@ func OurServer(t testing.TB) string {
 	t.Helper()
 	return planetest.Start(t, planetest.With(func(c *plane.Config) {
 		c.NoControllers, c.NoScheduler = true, true
+		customresources.Enable(c)
 		// The events about fields without effect would be the only difference.
 		c.Admission.Unsupported = []unsupported.Row{}
 	})).KubeconfigFile()
