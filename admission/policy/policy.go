@@ -44,7 +44,8 @@
 // # Left out
 //
 // Defaults are set after all mutating plugins, not after each policy. In kube-apiserver, policies that change a request in
-// different versions do not see one another's changes, and only those in the last version stay; here all do.
+// different versions do not see one another's changes, and only those in the last version stay; here all do. It also
+// refuses to change a built-in kind in another version.
 package policy
 
 import (
