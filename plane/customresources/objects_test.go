@@ -159,6 +159,7 @@ func TestOwners(t *testing.T) {
 		}
 		return nil
 	})
+	t.Run("conversion fails", func(t *testing.T) { testDeadConversion(t, h) })
 }
 
 // TestQuota: custom objects are counted, also those of a definition that is newer than the quota.
