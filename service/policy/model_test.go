@@ -8,7 +8,9 @@ import (
 	"github.com/planekit/planekit/service/policy"
 	"github.com/planekit/planekit/service/ruleset"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // The fragments of random policies and pods make a table in which every rule refers only to chains and
@@ -61,4 +63,61 @@ func TestConfig(t *testing.T) {
 	if _, err := policy.New(policy.Config{Node: "node"}); err == nil {
 		t.Error("no error about a configuration without caches")
 	}
+}
+
+// random returns policies that select pods of the node: another node keeps the rules of its own pods.
+func random(r *rand.Rand) []*networkingv1.NetworkPolicy {
+	var all []*networkingv1.NetworkPolicy
+	for i := range 1 + r.IntN(4) {
+		p := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: []string{"a", "b"}[r.IntN(2)], Name: fmt.Sprint("p", i)}}
+		p.Spec.PodSelector = *randomSelector(r)
+		p.Spec.PodSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "remote", Operator: metav1.LabelSelectorOpDoesNotExist}}
+		p.Spec.PolicyTypes = [][]networkingv1.PolicyType{nil, {networkingv1.PolicyTypeIngress}, {networkingv1.PolicyTypeEgress},
+			{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}}[r.IntN(4)]
+		for range r.IntN(3) {
+			p.Spec.Ingress = append(p.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{From: randomPeers(r), Ports: randomPorts(r)})
+		}
+		for range r.IntN(3) {
+			p.Spec.Egress = append(p.Spec.Egress, networkingv1.NetworkPolicyEgressRule{To: randomPeers(r), Ports: randomPorts(r)})
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+func randomSelector(r *rand.Rand) *metav1.LabelSelector {
+	return []*metav1.LabelSelector{{}, {MatchLabels: map[string]string{"app": fmt.Sprint("app", r.IntN(3))}},
+		{MatchLabels: map[string]string{"pod": fmt.Sprint("pod", r.IntN(6))}}}[r.IntN(3)]
+}
+
+func randomPeers(r *rand.Rand) []networkingv1.NetworkPolicyPeer {
+	var all []networkingv1.NetworkPolicyPeer
+	for range r.IntN(3) {
+		var p networkingv1.NetworkPolicyPeer
+		switch r.IntN(5) {
+		case 0:
+			p.PodSelector = randomSelector(r)
+		case 1:
+			p.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": []string{"a", "b"}[r.IntN(2)]}}
+		case 2:
+			p.NamespaceSelector, p.PodSelector = &metav1.LabelSelector{}, randomSelector(r)
+		case 3:
+			p.IPBlock = &networkingv1.IPBlock{CIDR: []string{"10.65.1.0/24", "10.65.0.0/16", "0.0.0.0/0"}[r.IntN(3)], Except: []string{fmt.Sprintf("10.65.1.%d/32", 2+r.IntN(5))}}
+		case 4:
+			p.IPBlock = &networkingv1.IPBlock{CIDR: []string{"fd65:1::/64", "::/0"}[r.IntN(2)], Except: []string{"fd65:1::4/127"}}
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+func randomPorts(r *rand.Rand) []networkingv1.NetworkPolicyPort {
+	var all []networkingv1.NetworkPolicyPort
+	for range r.IntN(3) {
+		all = append(all, []networkingv1.NetworkPolicyPort{
+			{}, {Protocol: new(corev1.ProtocolUDP)}, {Port: new(intstr.FromInt32(8080))}, {Port: new(intstr.FromInt32(8081)), Protocol: new(corev1.ProtocolTCP)},
+			{Port: new(intstr.FromString("http"))}, {Port: new(intstr.FromString("nothing"))}, {Port: new(intstr.FromInt32(8000)), EndPort: new(int32(8080))},
+		}[r.IntN(7)])
+	}
+	return all
 }
