@@ -42,6 +42,7 @@ func (e *Env) addressRepair() (controllers.Runner, error) {
 		Services:          e.Caches.Services,
 		ServicesByAddress: e.Caches.ServicesByAddress,
 		IPAddresses:       e.Caches.IPAddresses,
+		ServiceCIDRs:      e.Caches.ServiceCIDRs,
 		ServiceReader:     typed.Services(e.Client),
 		Writer:            typed.IPAddresses(e.Client),
 		Events:            e.Events,

@@ -58,6 +58,12 @@ func (a *api) Event(_ runtime.Object, kind, reason, message string) {
 	a.events = append(a.events, kind+" "+reason+": "+message)
 }
 
+func (a *api) hasEvent(event string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Contains(a.events, event)
+}
+
 func (a *api) wrote() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -132,9 +132,11 @@ func rangesGo(t *testing.T, _ context.Context, _ *rand.Rand) stage {
 }
 
 // addressesAreRepaired deletes the address of a service, and leaves addresses without a service, and
-// one that is marked as a service's and is not.
+// one that is marked as a service's and is not. The range of an address comes late.
 func addressesAreRepaired(t *testing.T, _ context.Context, _ *rand.Rand) stage {
 	w := newAddressWorld()
+	w.addRange("near", "10.0.0.0/28")
+	w.addService("far", "10.0.0.17")
 	w.addService("a", "10.0.0.1")
 	w.addService("old", "10.0.0.2")
 	w.addService("taken", "10.0.0.5")
@@ -150,7 +152,7 @@ func addressesAreRepaired(t *testing.T, _ context.Context, _ *rand.Rand) stage {
 				services := follow(ctx, w.services, l)
 				return []controllers.Runner{must[*serviceaddress.Repair](t)(serviceaddress.NewRepair(serviceaddress.RepairConfig{
 					Services: services, ServicesByAddress: localcache.Scan(services, serviceaddress.ByAddress),
-					IPAddresses: follow(ctx, w.addresses, l), ServiceReader: w.services, Writer: w.addresses, Events: w.api,
+					IPAddresses: follow(ctx, w.addresses, l), ServiceCIDRs: follow(ctx, w.ranges, l), ServiceReader: w.services, Writer: w.addresses, Events: w.api,
 				}))}
 			})
 		},
@@ -165,6 +167,13 @@ func addressesAreRepaired(t *testing.T, _ context.Context, _ *rand.Rand) stage {
 				removeOutside(t, w.services, "default", "old")
 				removeOutside(t, w.addresses, "", "10.0.0.2")
 			},
+			func() {
+				const event = "Warning ClusterIPOutOfRange: Cluster IP [IPv4]: 10.0.0.17 is not within any configured Service CIDR; please recreate service"
+				for !w.hasEvent(event) {
+					time.Sleep(time.Second)
+				}
+				w.addRange("late", "10.0.0.16/28")
+			},
 		},
 		wanted: func() {
 			var got []string
@@ -172,7 +181,7 @@ func addressesAreRepaired(t *testing.T, _ context.Context, _ *rand.Rand) stage {
 				got = append(got, ip.Name+"="+ip.Spec.ParentRef.Name)
 			}
 			slices.Sort(got)
-			if want := []string{"10.0.0.1=a", "10.0.0.5=taken", "10.0.0.6=g", "10.0.0.7=b"}; !slices.Equal(got, want) {
+			if want := []string{"10.0.0.17=far", "10.0.0.1=a", "10.0.0.5=taken", "10.0.0.6=g", "10.0.0.7=b"}; !slices.Equal(got, want) {
 				t.Errorf("addresses %v, want %v", got, want)
 			}
 		},

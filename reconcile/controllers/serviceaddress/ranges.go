@@ -73,7 +73,7 @@ func NewRanges(config RangesConfig) (*Ranges, error) {
 		}
 		for _, ip := range []*networkingv1.IPAddress{old, new} {
 			if ip != nil && managed(ip) {
-				c.enqueueDeleted(func(r *networkingv1.ServiceCIDR) bool { return contains(r, ip) })
+				c.enqueueDeleted(func(r *networkingv1.ServiceCIDR) bool { return contains(r, ip.Name) })
 			}
 		}
 	})
@@ -143,7 +143,7 @@ func (c *Ranges) free(ctx context.Context, r *networkingv1.ServiceCIDR, sure boo
 		}
 	}
 	blocks := func(ip *networkingv1.IPAddress) bool {
-		return managed(ip) && contains(r, ip) && !slices.ContainsFunc(others, func(o *networkingv1.ServiceCIDR) bool { return contains(o, ip) })
+		return managed(ip) && contains(r, ip.Name) && !slices.ContainsFunc(others, func(o *networkingv1.ServiceCIDR) bool { return contains(o, ip.Name) })
 	}
 	for ip := range c.config.IPAddresses.All() {
 		if blocks(ip) {
@@ -178,8 +178,8 @@ func gone(err error, what, name string) error {
 
 // contains reports whether an address is of a ServiceCIDR: not the address of the network itself and,
 // with IPv4, not its broadcast address, which services do not get.
-func contains(r *networkingv1.ServiceCIDR, ip *networkingv1.IPAddress) bool {
-	address, err := netip.ParseAddr(ip.Name)
+func contains(r *networkingv1.ServiceCIDR, text string) bool {
+	address, err := netip.ParseAddr(text)
 	if err != nil {
 		return false
 	}

@@ -27,6 +27,7 @@ type RepairConfig struct {
 	Services          localcache.Cache[*corev1.Service]
 	ServicesByAddress localcache.Index[string, *corev1.Service] // see [ByAddress]
 	IPAddresses       localcache.Cache[*networkingv1.IPAddress]
+	ServiceCIDRs      localcache.Cache[*networkingv1.ServiceCIDR]
 	ServiceReader     controllers.Getter[*corev1.Service]
 	Writer            AddressWriter
 	Events            controllers.Events
@@ -45,7 +46,8 @@ type AddressWriter interface {
 }
 
 // Repair creates the IPAddress of a service that has none, as after a client has deleted it, and
-// deletes the IPAddresses of services that do not exist or have another address.
+// deletes the IPAddresses of services that do not exist or have another address. An address that no
+// ServiceCIDR contains is not restored; the service gets an event.
 type Repair struct {
 	*reconcile.Controller[string] // of addresses
 	config                        RepairConfig
@@ -54,7 +56,7 @@ type Repair struct {
 // NewRepair returns a controller, or an error if config lacks a required field. It starts nothing.
 func NewRepair(config RepairConfig) (*Repair, error) {
 	err := loop.Required("serviceaddress: RepairConfig", "Services", config.Services, "ServicesByAddress", config.ServicesByAddress,
-		"IPAddresses", config.IPAddresses, "ServiceReader", config.ServiceReader, "Writer", config.Writer, "Events", config.Events)
+		"IPAddresses", config.IPAddresses, "ServiceCIDRs", config.ServiceCIDRs, "ServiceReader", config.ServiceReader, "Writer", config.Writer, "Events", config.Events)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +80,23 @@ func NewRepair(config RepairConfig) (*Repair, error) {
 			c.Enqueue(address)
 		}
 	})
+	reconcile.WatchFunc(c.Controller, config.ServiceCIDRs, func(old, new *networkingv1.ServiceCIDR) {
+		if old == nil || new == nil {
+			c.enqueueIn(cmp.Or(old, new))
+		}
+	})
 	return c, nil
+}
+
+// enqueueIn enqueues the addresses of services that a ServiceCIDR contains.
+func (c *Repair) enqueueIn(r *networkingv1.ServiceCIDR) {
+	for s := range c.config.Services.All() {
+		for _, address := range ByAddress(s) {
+			if contains(r, address) {
+				c.Enqueue(address)
+			}
+		}
+	}
 }
 
 func (c *Repair) reconcile(ctx context.Context, address string) (reconcile.Result, error) {
@@ -86,6 +104,16 @@ func (c *Repair) reconcile(ctx context.Context, address string) (reconcile.Resul
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(localcache.KeyOf(a), localcache.KeyOf(b)))
 	})
 	ip, ok := c.config.IPAddresses.Get(address)
+	if len(services) > 0 && !c.inRange(address) {
+		// The caches may have the service before its ServiceCIDR.
+		if wait := storeTime - time.Since(services[0].CreationTimestamp.Time); wait > 0 {
+			return reconcile.Result{After: wait}, nil
+		}
+		c.reportOutOfRange(address, services)
+		if !ok || !managed(ip) {
+			return reconcile.Result{}, nil
+		}
+	}
 	switch {
 	case !ok && len(services) > 0:
 		return reconcile.Result{}, c.restore(ctx, address, services[0])
@@ -103,6 +131,22 @@ func (c *Repair) reconcile(ctx context.Context, address string) (reconcile.Resul
 	c.config.Events.Event(services[0], corev1.EventTypeWarning, "ClusterIPNotAllocated", fmt.Sprintf(
 		"the ClusterIP [%v]: %s for Service %s/%s has a wrong reference; repairing", familyOf(address), address, services[0].Namespace, services[0].Name))
 	return reconcile.Result{}, c.remove(ctx, ip)
+}
+
+func (c *Repair) inRange(address string) bool {
+	for r := range c.config.ServiceCIDRs.All() {
+		if contains(r, address) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Repair) reportOutOfRange(address string, services []*corev1.Service) {
+	for _, s := range services {
+		c.config.Events.Event(s, corev1.EventTypeWarning, "ClusterIPOutOfRange", fmt.Sprintf(
+			"Cluster IP [%v]: %s is not within any configured Service CIDR; please recreate service", familyOf(address), address))
+	}
 }
 
 // restore creates the IPAddress of a service that has none.
