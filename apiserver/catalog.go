@@ -82,7 +82,7 @@ func (t *catalog) addKinds(c *Config, codec *wire.Codec, feed *cache.Feed) error
 }
 
 func (t *catalog) addKind(r Resource, c *Config, codec *wire.Codec, feed *cache.Feed) error {
-	k, err := newKind(r, layout.Layout{Prefix: c.Prefix, Below: c.Layout}, codec)
+	k, err := newKind(r, c, codec)
 	if err != nil {
 		return err
 	}

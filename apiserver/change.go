@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/planekit/planekit/apiserver/internal/documents"
-	"github.com/planekit/planekit/apiserver/internal/layout"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 )
@@ -97,7 +96,7 @@ func (s *Server) addTo(t *catalog, gr schema.GroupResource, r Resource) ([]*serv
 	}
 	var kinds []*servedKind
 	for _, one := range versions {
-		k, err := newKind(one, layout.Layout{Prefix: s.config.Prefix, Below: s.config.Layout}, s.codec)
+		k, err := newKind(one, &s.config, s.codec)
 		if err == nil {
 			err = k.addCache(s.feed)
 		}

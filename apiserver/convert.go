@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/planekit/planekit/storage"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -110,6 +111,8 @@ type versionConverter struct {
 	forms map[string]convertedForm
 	// prefix begins most records in the kind's own version.
 	prefix []byte
+	// report, if not nil, is called after every conversion.
+	report func(ConversionSummary)
 
 	mu sync.Mutex // guards the field below and the fields of all unconverted objects
 	// written holds objects of recent writes by their keys.
@@ -176,6 +179,19 @@ func (c *versionConverter) storedObject(value []byte, version string) (runtime.O
 
 // convert returns objs, all of one version, in the named one.
 func (c *versionConverter) convert(ctx context.Context, objs []runtime.Object, version string) ([]runtime.Object, error) {
+	began := time.Now()
+	out, err := c.checked(ctx, objs, version)
+	if c.report != nil && len(objs) > 0 {
+		c.report(ConversionSummary{
+			Resource: c.kind.gr, From: objs[0].GetObjectKind().GroupVersionKind().Version, To: version,
+			Objects: len(objs), Took: time.Since(began), Err: err,
+		})
+	}
+	return out, err
+}
+
+// checked converts objs and checks the result.
+func (c *versionConverter) checked(ctx context.Context, objs []runtime.Object, version string) ([]runtime.Object, error) {
 	out, err := c.ask.Convert(ctx, objs, version)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/planekit/planekit/apiserver/internal/layout"
 	"github.com/planekit/planekit/apiserver/internal/patching"
 	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/apiserver/internal/wire"
@@ -25,7 +24,7 @@ func fuzzKind(t testing.TB) *servedKind {
 		New:     func() runtime.Object { return &corev1.Pod{} },
 		NewList: func() runtime.Object { return &corev1.PodList{} },
 		Fields:  map[string]func(runtime.Object) string{"spec.nodeName": func(o runtime.Object) string { return o.(*corev1.Pod).Spec.NodeName }},
-	}, layout.Layout{Prefix: "/registry"}, wire.NewCodec())
+	}, &Config{Prefix: "/registry"}, wire.NewCodec())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,8 @@ func (r *Resource) check() error {
 	return err
 }
 
-func newKind(r Resource, keys layout.Layout, c *wire.Codec) (*servedKind, error) {
+func newKind(r Resource, config *Config, c *wire.Codec) (*servedKind, error) {
+	keys := layout.Layout{Prefix: config.Prefix, Below: config.Layout}
 	if err := r.check(); err != nil {
 		return nil, err
 	}
@@ -119,6 +120,7 @@ func newKind(r Resource, keys layout.Layout, c *wire.Codec) (*servedKind, error)
 	k.addForms()
 	if r.Converter != nil {
 		k.converter = newVersionConverter(k)
+		k.converter.report = config.Hooks.Converted
 	}
 	for _, one := range r.Subresources {
 		sub, err := one.resolve()

@@ -54,6 +54,21 @@ type Hooks struct {
 	Began, Ended func(RequestSummary)
 	// Watching is called with +1 when a watch begins and -1 when it ends.
 	Watching func(resource schema.GroupVersionResource, delta int)
+	// Converted is called after every call of a [Converter].
+	Converted func(ConversionSummary)
+}
+
+// A ConversionSummary describes a call of a [Converter] for the hooks.
+type ConversionSummary struct {
+	Resource schema.GroupResource
+	// From is the version of the objects, and To the one that they are converted to.
+	From, To string
+	// Objects is the number of objects.
+	Objects int
+	Took    time.Duration
+	// Err is why they could not be converted, or nil. If it has a method ConversionFailure() string, that returns the
+	// failure_type in metrics of Kubernetes; an empty one means that no webhook was called.
+	Err error
 }
 
 // A RequestSummary describes a request for the hooks.

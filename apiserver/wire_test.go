@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/planekit/planekit/apiserver/internal/layout"
 	"github.com/planekit/planekit/apiserver/internal/pieces"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
@@ -29,7 +28,7 @@ import (
 // wireKind is a kind whose objects get a default when they are decoded.
 func wireKind(t testing.TB, r Resource) *servedKind {
 	t.Helper()
-	k, err := newKind(r, layout.Layout{Prefix: "/registry"}, wire.NewCodec())
+	k, err := newKind(r, &Config{Prefix: "/registry"}, wire.NewCodec())
 	if err != nil {
 		t.Fatal(err)
 	}

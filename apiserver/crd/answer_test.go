@@ -146,7 +146,11 @@ func FuzzAnswer(f *testing.F) {
 	}
 	c, original := testConverter(f, &repeater{}), testObject("a", 3)
 	f.Fuzz(func(t *testing.T, code int, version string, data []byte) {
-		objects, err := answered(c.decoder, &hookclient.Answer{Code: code, Body: data}, version, types.UID("u"))
+		review, err := answered(c.decoder, &hookclient.Answer{Code: code, Body: data}, version)
+		if err != nil {
+			return
+		}
+		objects, err := converted(review, version, types.UID("u"))
 		if err != nil {
 			return
 		}

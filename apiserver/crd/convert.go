@@ -173,7 +173,7 @@ type batch struct {
 func (b *batch) ask(ctx context.Context) error {
 	from := b.originals[0].GroupVersionKind()
 	if b.review == "" {
-		return failure("no supported conversion review versions")
+		return failure("", "no supported conversion review versions")
 	}
 	uid := uuid.NewUUID()
 	body := question(b.review, uid, b.to.gvk.GroupVersion().String(), b.objects)
@@ -181,28 +181,54 @@ func (b *batch) ask(ctx context.Context) error {
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
+	kind := callFailure
+	var review *conversionReview
+	if err == nil {
+		review, err = answered(b.decoder, answer, b.review)
+	}
 	var objects []runtime.RawExtension
 	if err == nil {
-		objects, err = answered(b.decoder, answer, b.review, uid)
+		kind = malformedAnswer
+		objects, err = converted(review, b.review, uid)
 	}
 	if err != nil {
-		return failure("conversion webhook for %v failed: %v", from, err)
+		return failure(kind, "conversion webhook for %v failed: %v", from, err)
 	}
 	if len(objects) != len(b.originals) {
-		return failure("conversion webhook for %v returned %d objects, expected %d", from, len(objects), len(b.originals))
+		return failure(partialAnswer, "conversion webhook for %v returned %d objects, expected %d", from, len(objects), len(b.originals))
 	}
 	for i, original := range b.originals {
 		if b.out[b.at[i]], err = b.to.accept(original, objects[i].Raw, i); err != nil {
-			return failure("%v", err)
+			return failure(invalidObject, "%v", err)
 		}
 	}
 	b.objects, b.originals, b.at, b.size = nil, nil, nil, 0
 	return nil
 }
 
+// The failure_type of conversions in metrics.
+const (
+	callFailure     = "conversion_webhook_call_failure"
+	malformedAnswer = "conversion_webhook_malformed_response_failure"
+	partialAnswer   = "conversion_webhook_partial_response_failure"
+	invalidObject   = "conversion_webhook_invalid_converted_object_failure"
+)
+
+// failureError is the error of a request whose objects cannot be converted.
+type failureError struct {
+	*apierrors.StatusError
+	kind string // empty if the webhook has not been called
+}
+
+// Unwrap returns the answer for the client.
+func (f *failureError) Unwrap() error { return f.StatusError }
+
+// ConversionFailure returns the failure_type for the summary of the conversion.
+func (f *failureError) ConversionFailure() string { return f.kind }
+
 // failure returns the error of a request whose objects cannot be converted, as kube-apiserver answers it.
-func failure(format string, args ...any) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
+func failure(kind, format string, args ...any) error {
+	return &failureError{&apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: fmt.Sprintf(format, args...),
-	}}
+	}}, kind}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -16,6 +17,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/apiservertest"
 	"github.com/planekit/planekit/apiserver/crd"
 	"github.com/planekit/planekit/kinds/apiextensions"
@@ -407,4 +409,55 @@ func TestConversionValidated(t *testing.T) {
 	})
 	a.want(a.do("PATCH", definitions+"/lamps.example.com", `{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":"eA=="}}}}}`, merge), 422,
 		"spec.conversion.webhookClientConfig.caBundle: Invalid value: ")
+}
+
+// TestConversionSummaries: a hook gets a summary of each conversion, and what has failed.
+func TestConversionSummaries(t *testing.T) {
+	var mu sync.Mutex
+	var told []string
+	a := start(t, nil, apiservertest.WithConfig(func(c *apiserver.Config) {
+		c.Hooks.Converted = func(s apiserver.ConversionSummary) {
+			var failure interface{ ConversionFailure() string }
+			kind := "ok"
+			if errors.As(s.Err, &failure) {
+				kind = failure.ConversionFailure()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, fmt.Sprintf("%s %s %s %d %s", s.Resource, s.From, s.To, s.Objects, kind))
+		}
+	}))
+	h := startHook(t)
+	a.install(lamps(h.config()))
+	took := func(want string) {
+		t.Helper()
+		mu.Lock()
+		defer mu.Unlock()
+		if len(told) == 0 || told[len(told)-1] != "lamps.example.com v1 v2 2 "+want {
+			t.Errorf("told %q, want %q", told, want)
+		}
+		told = nil
+	}
+	for _, name := range []string{"one", "two"} {
+		a.want(a.do("POST", lampsV1, lamp("v1", name, `{"a":"x"}`)), 201, "")
+	}
+	for kind, change := range map[string]func(q *review, response map[string]any){
+		"conversion_webhook_malformed_response_failure": func(_ *review, response map[string]any) { response["uid"] = "other" },
+		"conversion_webhook_partial_response_failure":   func(_ *review, response map[string]any) { response["convertedObjects"] = nil },
+		"conversion_webhook_invalid_converted_object_failure": func(q *review, _ map[string]any) {
+			q.Request.Objects[0]["kind"] = "Torch"
+		},
+	} {
+		h.change.Store(&change)
+		a.want(a.do("GET", lampsV2, ""), 500, "")
+		took(kind)
+	}
+	h.change.Store(nil)
+	refuse := func(w http.ResponseWriter, _ *http.Request, _ *review) { http.Error(w, "no", http.StatusTeapot) }
+	h.answer.Store(&refuse)
+	a.want(a.do("GET", lampsV2, ""), 500, "")
+	took("conversion_webhook_call_failure")
+	h.answer.Store(nil)
+	a.want(a.do("GET", lampsV2, ""), 200, "")
+	took("ok")
 }

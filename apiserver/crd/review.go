@@ -62,9 +62,9 @@ func question(version string, uid types.UID, desired string, objects [][]byte) [
 	}, nil)
 }
 
-// answered returns the converted objects of an answer to a review of the version. Its errors have the words of
-// kube-apiserver and its client.
-func answered(decoder runtime.Decoder, answer *hookclient.Answer, version string, uid types.UID) ([]runtime.RawExtension, error) {
+// answered returns the review in an answer to one of the version. Its errors have the words of kube-apiserver and its
+// client.
+func answered(decoder runtime.Decoder, answer *hookclient.Answer, version string) (*conversionReview, error) {
 	if err := refused(decoder, answer); err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func answered(decoder runtime.Decoder, answer *hookclient.Answer, version string
 	if is := kindIn(obj, &review); is != "" && is != version+"."+reviewKind {
 		return nil, fmt.Errorf("converting (%s) to (%s.%s): unknown conversion", is, version, reviewKind)
 	}
-	return converted(&review, version, uid)
+	return &review, nil
 }
 
 // kindIn names the type that kube-apiserver would have decoded an answer to, empty if the answer does not say.

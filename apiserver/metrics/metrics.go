@@ -14,8 +14,9 @@
 // apiserver_response_sizes, apiserver_current_inflight_requests,
 // apiserver_longrunning_requests, etcd_request_duration_seconds,
 // etcd_request_errors_total, apiserver_storage_objects, with
-// [Metrics.FlowControl] apiserver_flowcontrol_*, and those of the process and the
-// Go runtime. Labels come from what is served, never from what a client
+// [Metrics.FlowControl] apiserver_flowcontrol_*, of conversion webhooks
+// apiserver_conversion_webhook_request_total, apiserver_conversion_webhook_duration_seconds and
+// apiserver_crd_conversion_webhook_duration_seconds, and those of the process and the Go runtime. Labels come from what is served, never from what a client
 // made up, so their number is bounded.
 //
 // Objects are counted when they are asked for; where the store does not answer
@@ -57,13 +58,14 @@ type Metrics struct {
 	storeSeconds *prometheus.HistogramVec
 	storeErrors  *prometheus.CounterVec
 	flow         flow
+	conversion   conversion
 }
 
 // New returns metrics of one server, in a registry of their own.
 func New() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
-		flow:     newFlow(),
+		flow:     newFlow(), conversion: newConversion(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_request_total",
 			Help: "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code."},
 			append([]string{"dry_run", "code"}, requestLabels...)),
@@ -85,7 +87,7 @@ func New() *Metrics {
 			Help: "Storage requests that failed, guards which did not hold not counted."}, []string{"operation"}),
 	}
 	m.registry.MustRegister(m.requests, m.seconds, m.bytes, m.inFlight, m.longRunning, m.storeSeconds, m.storeErrors,
-		m.flow.waits, m.flow.executions, m.flow.seats,
+		m.flow.waits, m.flow.executions, m.flow.seats, m.conversion.requests, m.conversion.seconds, m.conversion.secondsOfVersion,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -100,7 +102,7 @@ func (m *Metrics) Handler() http.Handler {
 
 // Hooks returns the hooks by which the server reports to these metrics.
 func (m *Metrics) Hooks() apiserver.Hooks {
-	return apiserver.Hooks{Began: m.began, Ended: m.served}
+	return apiserver.Hooks{Began: m.began, Ended: m.served, Converted: m.conversion.observe}
 }
 
 func (m *Metrics) began(s apiserver.RequestSummary) { m.running(s).Inc() }
