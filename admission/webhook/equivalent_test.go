@@ -109,6 +109,7 @@ func TestEquivalent(t *testing.T) {
 	w.install(definition("Door", `{"strategy":"None"}`), definition("Lamp", hooked))
 	patches := map[string]string{
 		"Door":                    `[{"op":"add","path":"/metadata/annotations","value":{"by":"v1"}}]`,
+		"Event":                   `[{"op":"add","path":"/metadata/annotations","value":{"by":"core"}}]`,
 		"Lamp":                    `[{"op":"replace","path":"/spec/a","value":"patched"}]`,
 		"Scale":                   `[{"op":"replace","path":"/spec/replicas","value":7}]`,
 		"HorizontalPodAutoscaler": `[{"op":"replace","path":"/spec/targetCPUUtilizationPercentage","value":55}]`,
@@ -125,7 +126,7 @@ func TestEquivalent(t *testing.T) {
 		return func(h *registration.MutatingWebhook) {
 			h.MatchPolicy = &p
 			h.Rules = []registration.RuleWithOperations{ruleOf("*", "example.com", "v1", "*/*"), ruleOf("*", "example.com", "v1", "*"),
-				ruleOf("*", "autoscaling", "v1", "horizontalpodautoscalers")}
+				ruleOf("*", "autoscaling", "v1", "horizontalpodautoscalers"), ruleOf("*", "", "v1", "events")}
 		}
 	}
 	w.configure("exact", true, exact.at(), policy(registration.Exact))
@@ -164,6 +165,9 @@ func TestEquivalent(t *testing.T) {
 		{"POST", scaler, `{"metadata":{"name":"one"},"spec":{"maxReplicas":5,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"},
 			"metrics":[{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":50}}}]}}`,
 			"apiVersion", "autoscaling/v2", "CREATE v2 v2  as HorizontalPodAutoscaler.v1 horizontalpodautoscalers.v1 ; autoscaling/v1 map[maxReplicas:5 minReplicas:1 targetCPUUtilizationPercentage:55];  map[]", 0},
+		{"POST", "/apis/events.k8s.io/v1/namespaces/default/events", `{"metadata":{"name":"e"},"eventTime":"2026-01-01T00:00:00.000000Z","reportingController":"a/b",
+			"reportingInstance":"i","action":"A","reason":"R","type":"Normal","regarding":{"kind":"Pod","namespace":"default","name":"p"}}`,
+			"metadata.annotations.by", "core", "CREATE v1 v1  as Event.v1 events.v1 ; v1 map[];  map[]", 0},
 	} {
 		before, reviews := conversion.asked.Load(), len(check.calls())
 		a := w.do(test.method, test.path, test.body)
