@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"maps"
 	"slices"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/planekit/planekit/client"
@@ -58,13 +57,10 @@ type controller struct {
 	statuses *reconcile.Controller[string]
 	own      []*networkingv1.Ingress
 	said     map[string]bool // problems
-
-	mu           sync.Mutex
-	certificates map[string]*tls.Certificate // by secret; guarded by mu
 }
 
 func newController(api *client.Client, o options, published []networkingv1.IngressLoadBalancerIngress) (*controller, error) {
-	c := &controller{api: api, class: o.class, published: published, certificates: map[string]*tls.Certificate{}}
+	c := &controller{api: api, class: o.class, published: published}
 	var all [9]error
 	log := o.log
 	c.proxy, all[0] = router.NewProxy(router.Config{Dial: o.dial, Log: log.WithName("proxy")})
@@ -138,7 +134,7 @@ func (c *controller) setTable() {
 	each(secrets, secretsBefore, c.setSecret)
 	c.proxy.SetTable(table)
 	each(servicesBefore, services, func(name string) { c.proxy.SetService(name, nil) })
-	each(secretsBefore, secrets, func(name string) { c.keepCertificate(name, nil) })
+	each(secretsBefore, secrets, c.proxy.RemoveSecret)
 	c.sayProblems(table)
 	for _, in := range c.own {
 		c.statuses.Enqueue(router.Key(in))
@@ -194,6 +190,20 @@ func (c *controller) setService(name string) {
 		c.warn(service.Namespace, service.Name, "", "UnsupportedBackend", "service "+service.Name+" is of type ExternalName, which has no endpoints")
 	default:
 		c.proxy.SetService(name, router.Endpoints(service, slices.Collect(c.byService.Get(name))))
+	}
+}
+
+// setSecret passes the certificate of a secret on.
+func (c *controller) setSecret(key string) {
+	namespace, name, _ := strings.Cut(key, "/")
+	secret, ok := c.secrets.Get(key)
+	if !ok {
+		c.proxy.RemoveSecret(key)
+		c.warn(namespace, "", name, "InvalidCertificate", "there is no secret "+name+" of type "+string(corev1.SecretTypeTLS))
+		return
+	}
+	if err := c.proxy.SetSecret(key, secret); err != nil {
+		c.warn(namespace, "", name, "InvalidCertificate", "secret "+name+": "+err.Error())
 	}
 }
 

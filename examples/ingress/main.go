@@ -12,17 +12,14 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/spf13/pflag"
@@ -100,7 +97,7 @@ func run(ctx context.Context, o options, serving func(scheme string, at net.Addr
 			l.Close()
 		}
 	}()
-	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.certificate, NextProtos: []string{"h2", "http/1.1"}}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.proxy.Certificate, NextProtos: []string{"h2", "http/1.1"}}
 	for flag, address := range map[string]string{"http": o.http, "https": o.https} {
 		if address == "" {
 			continue
@@ -118,43 +115,7 @@ func run(ctx context.Context, o options, serving func(scheme string, at net.Addr
 	parts, ctx := errgroup.WithContext(ctx)
 	parts.Go(func() error { return c.run(ctx) })
 	for _, listener := range listeners {
-		parts.Go(func() error { return serve(ctx, listener, c.proxy, o.log) })
+		parts.Go(func() error { return c.proxy.Serve(ctx, listener) })
 	}
 	return parts.Wait()
-}
-
-const (
-	// headers is how long a client may take to send the header of a request.
-	headers = 10 * time.Second
-	// idle is how long a connection is kept without a request.
-	idle = time.Minute
-	// maxHeader is the size of the header of a request, in bytes.
-	maxHeader = 64 << 10
-	// grace is how long requests in progress may take once the program ends.
-	grace = 10 * time.Second
-)
-
-// serve serves a listener until ctx is done.
-func serve(ctx context.Context, listener net.Listener, handler http.Handler, log logr.Logger) error {
-	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
-	defer cut()
-	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: headers, IdleTimeout: idle, MaxHeaderBytes: maxHeader,
-		BaseContext: func(net.Listener) context.Context { return requests },
-		ErrorLog:    slog.NewLogLogger(logr.ToSlogHandler(log.V(1)), slog.LevelInfo),
-	}
-	ended := make(chan error, 1) // one answer
-	go func() { ended <- server.Serve(listener) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	closing, cancel := context.WithTimeout(requests, grace)
-	defer cancel()
-	if err := server.Shutdown(closing); err != nil {
-		cut() // also connections that were upgraded
-		return errors.Join(server.Close())
-	}
-	return nil
 }

@@ -5,9 +5,11 @@
 //	table := router.NewTable(own)                // a pure function
 //	backend, ok := table.Find("shop.example.com", "/cart")
 //
-//	proxy := router.NewProxy(router.Config{})    // an http.Handler
+//	proxy, err := router.NewProxy(router.Config{}) // an http.Handler
 //	proxy.SetTable(table)
 //	proxy.SetService("default/shop", router.Endpoints(service, slices))
+//	err = proxy.SetSecret("default/shop-tls", secret) // for proxy.Certificate
+//	err = proxy.Serve(ctx, listener)
 //
 // # Rules
 //

@@ -41,6 +41,8 @@ type Proxy struct {
 	// writing guards the replacement of pools.
 	writing sync.Mutex
 	pools   sync.Map // of *pool by the key of the service
+
+	certificates sync.Map // of *tls.Certificate by the key of the secret
 }
 
 // NewProxy checks a configuration and returns a proxy with an empty table.
