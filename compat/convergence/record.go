@@ -33,6 +33,7 @@ var kinds = []schema.GroupVersionResource{
 	{Group: "apps", Version: "v1", Resource: "replicasets"},
 	{Group: "batch", Version: "v1", Resource: "jobs"},
 	{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"},
+	{Group: "networking.k8s.io", Version: "v1", Resource: "servicecidrs"},
 	{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
 }

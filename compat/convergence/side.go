@@ -24,7 +24,7 @@ var StockControllers = []string{
 	"deployment-controller", "replicaset-controller", "replicationcontroller-controller", "disruption-controller", "job-controller", "ttl-after-finished-controller",
 	"garbage-collector-controller", "namespace-controller", "serviceaccount-controller", "serviceaccount-token-controller",
 	"root-ca-certificate-publisher-controller", "endpoints-controller", "endpointslice-controller",
-	"endpointslice-mirroring-controller", "resourcequota-controller", "clusterrole-aggregation-controller",
+	"endpointslice-mirroring-controller", "resourcequota-controller", "clusterrole-aggregation-controller", "service-cidr-controller",
 }
 
 // Side is one API server with one set of controllers.
