@@ -140,6 +140,7 @@ func TestInformersAndInitializers(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(bounded(t))
+	defer cancel()
 	clients := clientset(t, config)
 	begin := func(name string) string {
 		t.Helper()
