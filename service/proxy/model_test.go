@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -133,6 +134,33 @@ func TestOneServiceAlone(t *testing.T) {
 	model.Put("default/s100", modelRank(s), site.Fragment(s, randomSlices(r, 100)), &change)
 	if n := change.Size(); n > 60 {
 		t.Errorf("the change of one service has %d parts", n)
+	}
+}
+
+// TestEndpointsWithoutRules: a service with up to 32 endpoints has no chain, however many they are. One
+// with more, or with another address, has its own.
+func TestEndpointsWithoutRules(t *testing.T) {
+	site := proxy.Site{Node: "node"}
+	for _, test := range []struct {
+		endpoints int
+		external  []string
+		chains    int
+	}{{0, nil, 0}, {1, nil, 0}, {32, nil, 0}, {33, nil, 1}, {1, []string{"192.0.2.1"}, 2}, {0, []string{"192.0.2.1"}, 0}} {
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.ServiceSpec{
+			ClusterIP: "10.96.0.1", ExternalIPs: test.external, Ports: []corev1.ServicePort{{Port: 80}}}}
+		slice := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: new(""), Port: new(int32(8080))}}}
+		for i := range test.endpoints {
+			slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprint("10.244.0.", i+1)}})
+		}
+		f := site.Fragment(s, []*discoveryv1.EndpointSlice{slice})
+		if len(f.Chains) != test.chains {
+			t.Errorf("%d endpoints and the addresses %v: %d chains, want %d", test.endpoints, test.external, len(f.Chains), test.chains)
+		}
+		for place, v := range f.Elements {
+			if chain, ok := strings.CutPrefix(string(v), "goto "); ok && len(f.Chains[chain].Rules)+len(site.Base().Chains[chain].Rules) == 0 {
+				t.Errorf("%d endpoints: an element of %s leads to %q, which there is not", test.endpoints, place.Set, chain)
+			}
+		}
 	}
 }
 
