@@ -2,22 +2,17 @@ package apiserver
 
 import (
 	"errors"
-	"net/http"
 
 	"github.com/planekit/planekit/apiserver/internal/ownership"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/internal/bodycost"
 	"github.com/planekit/planekit/internal/jsonscan"
-	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
-
-// errAbsent is the error of an edit that could create, if there is no object yet.
-var errAbsent = errors.New("nothing to apply to")
 
 // apply is server-side apply: the object becomes what the patch says of it and
 // is created where there is none.
@@ -46,34 +41,12 @@ func (s *Server) apply(q *request, o *metav1.PatchOptions, data []byte) error {
 		}
 		return obj, err
 	}
-	e := edit{apply: merge, dryRun: len(o.DryRun) > 0, applies: true}
+	e := edit{apply: merge, dryRun: len(o.DryRun) > 0, applies: true, creates: true}
 	if isView {
 		e.admitted = true
 		e.apply = func(old runtime.Object) (runtime.Object, error) { return s.applyView(q, view, e.dryRun, old, merge) }
 	}
-	for {
-		obj, err := s.edit(q, e)
-		if err == nil && isView {
-			obj, err = q.show(view, obj)
-		}
-		if !errors.Is(err, errAbsent) {
-			if err != nil {
-				return err
-			}
-			return s.responder.respond(q, http.StatusOK, obj)
-		}
-		obj, err = s.createApplied(q, merge, e.dryRun)
-		if errors.Is(err, storage.ErrExists) {
-			continue // another request was faster: there is an object to apply to now
-		}
-		if err != nil {
-			return storageError(err, q.kind.gr, q.info.Name)
-		}
-		if obj, err = s.initializing.finish(q, obj, e.dryRun); err != nil {
-			return err
-		}
-		return s.responder.respond(q, http.StatusCreated, obj)
-	}
+	return s.editOrCreate(q, e)
 }
 
 // applyView lets merge change the subresource's view of old, which has those of
@@ -97,33 +70,6 @@ func (s *Server) applyView(q *request, v View, dryRun bool, old runtime.Object, 
 	entries, err := owners.ToParent(accessor(body).GetManagedFields())
 	accessor(obj).SetManagedFields(entries)
 	return obj, err
-}
-
-// createApplied creates the object that merge makes of nothing, which takes the
-// right to create.
-func (s *Server) createApplied(q *request, merge func(runtime.Object) (runtime.Object, error), dryRun bool) (runtime.Object, error) {
-	if q.sub != nil {
-		return nil, storage.ErrNotFound
-	}
-	creates := q.info
-	creates.Verb = "create"
-	if err := s.guard.authorizeMore(q.r, creates, q.user); err != nil {
-		return nil, err
-	}
-	obj, err := merge(nil)
-	if err != nil {
-		return nil, err
-	}
-	if uid := accessor(obj).GetUID(); uid != "" {
-		return nil, q.failed("UID", string(uid), "")
-	}
-	if q.kind.Strategy.Default != nil {
-		q.kind.Strategy.Default(obj)
-	}
-	if err := q.beginLife(obj); err != nil {
-		return nil, err
-	}
-	return s.tryNew(q, obj, dryRun)
 }
 
 // appliedJSON returns the patch as JSON.

@@ -27,16 +27,20 @@ type edit struct {
 	// manager becomes the owner of the changed fields if tracks is set.
 	tracks  bool
 	manager string
-	// applies means that apply has recorded the owners itself, and that the edit fails with errAbsent
-	// if there is no object.
+	// applies means that apply has recorded the owners itself.
 	applies bool
+	// creates means that the edit fails with errAbsent if there is no object, which apply then makes of nil.
+	creates bool
 	dryRun  bool
 }
+
+// errAbsent is the error of an edit that could create, if there is no object yet.
+var errAbsent = errors.New("nothing to edit")
 
 // edit applies e to the request's object and returns the object as stored.
 func (s *Server) edit(q *request, e edit) (runtime.Object, error) {
 	obj, err := s.changeRecord(q, func(record storage.Record) (runtime.Object, error) { return s.attempt(q, e, record) })
-	if e.applies && errors.Is(err, storage.ErrNotFound) {
+	if e.creates && errors.Is(err, storage.ErrNotFound) {
 		return nil, errAbsent
 	}
 	return obj, storageError(err, q.kind.gr, q.info.Name)

@@ -62,6 +62,8 @@ type Resource struct {
 	// Conditional refuses a PUT of an object, or of its status, that has no metadata.resourceVersion.
 	// Other resources let it replace the object whatever its version is.
 	Conditional bool
+	// CreateOnUpdate lets a PUT of an object that does not exist create it, for users who may create it.
+	CreateOnUpdate bool
 	// Columns lists the columns of the server-side table in order. The table begins
 	// with the default Name column unless Columns has a column called Name. Age is a
 	// column like any other. Empty means Name and Age only.

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/internal/jsonscan"
+	"github.com/planekit/planekit/storage"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -37,9 +39,68 @@ func (s *Server) update(q *request) error {
 	if err := q.sameObject(body); err != nil {
 		return err
 	}
-	return s.change(q, o.FieldManager, len(o.DryRun) > 0, func(runtime.Object) (runtime.Object, error) {
-		return body.DeepCopyObject(), nil
-	})
+	put := func(runtime.Object) (runtime.Object, error) { return body.DeepCopyObject(), nil }
+	if q.sub == nil && q.kind.CreateOnUpdate {
+		return s.editOrCreate(q, edit{apply: put, creates: true, tracks: true, manager: o.FieldManager, dryRun: len(o.DryRun) > 0})
+	}
+	return s.change(q, o.FieldManager, len(o.DryRun) > 0, put)
+}
+
+// editOrCreate edits the object, or creates it if there is none, and answers with it or its view.
+func (s *Server) editOrCreate(q *request, e edit) error {
+	for {
+		obj, err := s.edit(q, e)
+		if view, ok := as[View](q.sub); ok && err == nil {
+			obj, err = q.show(view, obj)
+		}
+		if !errors.Is(err, errAbsent) {
+			if err != nil {
+				return err
+			}
+			return s.responder.respond(q, http.StatusOK, obj)
+		}
+		obj, err = s.createAbsent(q, e)
+		if errors.Is(err, storage.ErrExists) {
+			continue // another request was faster: there is an object to edit now
+		}
+		if err != nil {
+			return storageError(err, q.kind.gr, q.info.Name)
+		}
+		if obj, err = s.initializing.finish(q, obj, e.dryRun); err != nil {
+			return err
+		}
+		return s.responder.respond(q, http.StatusCreated, obj)
+	}
+}
+
+// createAbsent creates the object that e makes of nothing, which takes the right to create.
+func (s *Server) createAbsent(q *request, e edit) (runtime.Object, error) {
+	if q.sub != nil {
+		return nil, storage.ErrNotFound
+	}
+	creates := q.info
+	creates.Verb = "create"
+	if err := s.guard.authorizeMore(q.r, creates, q.user); err != nil {
+		return nil, err
+	}
+	obj, err := e.apply(nil)
+	if err != nil {
+		return nil, err
+	}
+	if uid := accessor(obj).GetUID(); uid != "" {
+		return nil, q.failed("UID", string(uid), "")
+	}
+	accessor(obj).SetResourceVersion("")
+	if q.kind.Strategy.Default != nil {
+		q.kind.Strategy.Default(obj)
+	}
+	if err := q.beginLife(obj); err != nil {
+		return nil, err
+	}
+	if e.tracks {
+		s.ownNew(q, obj, e.manager)
+	}
+	return s.tryNew(q, obj, e.dryRun)
 }
 
 // change edits the object to what next makes of the request's view of it and

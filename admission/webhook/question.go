@@ -175,16 +175,21 @@ func encode(v any, kind schema.GroupVersionKind) ([]byte, error) {
 }
 
 // completeOptions returns the options of r as Kubernetes passes them to admission, where a patch
-// has become a create or an update.
+// has become a create or an update, and an update that creates has become a create.
 func completeOptions(r *admission.Request) any {
-	o, ok := r.Options.(*metav1.PatchOptions)
-	switch {
-	case !ok:
+	var o metav1.UpdateOptions
+	switch from := r.Options.(type) {
+	case *metav1.PatchOptions:
+		o.DryRun, o.FieldManager, o.FieldValidation = from.DryRun, from.FieldManager, from.FieldValidation
+	case *metav1.UpdateOptions:
+		o = *from
+	default:
 		return r.Options
-	case r.Operation == admission.Create:
+	}
+	if r.Operation == admission.Create {
 		return &metav1.CreateOptions{DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation}
 	}
-	return &metav1.UpdateOptions{DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation}
+	return &o
 }
 
 func optionsKind(r *admission.Request) string {

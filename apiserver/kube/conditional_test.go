@@ -119,5 +119,9 @@ func (c client) conditional(r apiserver.Resource, body string) {
 		}
 	}
 	missing := strings.Replace(body, "{metadata: {name: "+name, "{metadata: {name: "+name+"x", 1)
-	c.do("PUT", path+"x", missing, 404)
+	code := 404
+	if r.CreateOnUpdate {
+		code = 201
+	}
+	c.do("PUT", path+"x", missing, code)
 }

@@ -17,7 +17,7 @@ import (
 // Leases returns the resource of the kind Lease.
 func Leases() apiserver.Resource {
 	return apiserver.For(kinds.Leases, apiserver.Resource{
-		Conditional: true,
+		Conditional: true, CreateOnUpdate: true,
 		Strategy: define.Strategy[*coordinationv1.Lease]{
 			Create:         func(l *coordinationv1.Lease) { dropElection(&l.Spec, &coordinationv1.LeaseSpec{}) },
 			Update:         func(l, old *coordinationv1.Lease) { dropElection(&l.Spec, &old.Spec) },

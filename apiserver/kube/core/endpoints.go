@@ -24,6 +24,7 @@ import (
 func Endpoints() apiserver.Resource {
 	doc := corev1.Endpoints{}.SwaggerDoc()
 	return apiserver.For(kinds.Endpoints, apiserver.Resource{
+		CreateOnUpdate: true,
 		Strategy: define.Strategy[*corev1.Endpoints]{
 			Default: func(e *corev1.Endpoints) {
 				for i := range e.Subsets {

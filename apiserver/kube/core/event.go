@@ -20,7 +20,7 @@ const eventTTL = time.Hour
 // Events returns the resource of the kind Event.
 func Events() apiserver.Resource {
 	return apiserver.For(kinds.Events, apiserver.Resource{
-		TTL: eventTTL,
+		TTL: eventTTL, CreateOnUpdate: true,
 		Strategy: define.Strategy[*corev1.Event]{
 			Validate:       validateEvent,
 			ValidateUpdate: func(e, _ *corev1.Event) field.ErrorList { return validateEvent(e) },

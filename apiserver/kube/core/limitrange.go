@@ -19,6 +19,7 @@ import (
 // LimitRanges returns the resource of the kind LimitRange.
 func LimitRanges() apiserver.Resource {
 	return apiserver.For(kinds.LimitRanges, apiserver.Resource{
+		CreateOnUpdate: true,
 		Strategy: define.Strategy[*corev1.LimitRange]{
 			Default:        completeLimitRange,
 			Validate:       validateLimitRange,

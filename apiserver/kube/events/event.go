@@ -19,6 +19,7 @@ import (
 func Events() apiserver.Resource {
 	older := core.Events()
 	r := apiserver.For(kinds.EventsGroupEvents, apiserver.Resource{
+		CreateOnUpdate: true,
 		Strategy: define.Strategy[*eventsv1.Event]{
 			Validate:       func(e *eventsv1.Event) field.ErrorList { return validateNewerEvent(olderEvent(e)) },
 			ValidateUpdate: validateNewerEventUpdate,

@@ -18,7 +18,7 @@ import (
 func RuntimeClasses() apiserver.Resource {
 	type class = nodev1.RuntimeClass
 	return apiserver.For(kinds.RuntimeClasses, apiserver.Resource{
-		Conditional: true,
+		Conditional: true, CreateOnUpdate: true,
 		Strategy: define.Strategy[*class]{
 			Validate: validateRuntimeClass,
 			ValidateUpdate: func(c, old *class) field.ErrorList {

@@ -32,7 +32,7 @@ func rbacName(name string, prefix bool) []string {
 
 // Roles returns the resource of the kind Role.
 func Roles() apiserver.Resource {
-	r := apiserver.For(kinds.Roles, apiserver.Resource{})
+	r := apiserver.For(kinds.Roles, apiserver.Resource{CreateOnUpdate: true})
 	r.Strategy = define.Strategy[*rbacv1.Role]{
 		Validate:       validateRole,
 		ValidateUpdate: func(role, _ *rbacv1.Role) field.ErrorList { return validateRole(role) },
@@ -44,7 +44,7 @@ func Roles() apiserver.Resource {
 
 // ClusterRoles returns the resource of the kind ClusterRole.
 func ClusterRoles() apiserver.Resource {
-	r := apiserver.For(kinds.ClusterRoles, apiserver.Resource{})
+	r := apiserver.For(kinds.ClusterRoles, apiserver.Resource{CreateOnUpdate: true})
 	r.Strategy = define.Strategy[*rbacv1.ClusterRole]{
 		Validate:       validateClusterRole,
 		ValidateUpdate: func(role, _ *rbacv1.ClusterRole) field.ErrorList { return validateClusterRole(role) },
@@ -56,7 +56,7 @@ func ClusterRoles() apiserver.Resource {
 
 // RoleBindings returns the resource of the kind RoleBinding.
 func RoleBindings() apiserver.Resource {
-	r := apiserver.For(kinds.RoleBindings, apiserver.Resource{})
+	r := apiserver.For(kinds.RoleBindings, apiserver.Resource{CreateOnUpdate: true})
 	r.Strategy = define.Strategy[*rbacv1.RoleBinding]{
 		Default:  func(b *rbacv1.RoleBinding) { completeBinding(&b.RoleRef, b.Subjects) },
 		Validate: func(b *rbacv1.RoleBinding) field.ErrorList { return validateRoleBinding(b.RoleRef, b.Subjects, true) },
@@ -72,7 +72,7 @@ func RoleBindings() apiserver.Resource {
 
 // ClusterRoleBindings returns the resource of the kind ClusterRoleBinding.
 func ClusterRoleBindings() apiserver.Resource {
-	r := apiserver.For(kinds.ClusterRoleBindings, apiserver.Resource{})
+	r := apiserver.For(kinds.ClusterRoleBindings, apiserver.Resource{CreateOnUpdate: true})
 	r.Strategy = define.Strategy[*rbacv1.ClusterRoleBinding]{
 		Default: func(b *rbacv1.ClusterRoleBinding) { completeBinding(&b.RoleRef, b.Subjects) },
 		Validate: func(b *rbacv1.ClusterRoleBinding) field.ErrorList {

@@ -20,6 +20,7 @@ import (
 // Resource returns the resource of the kind Service, which allocates from the ranges of c.
 func Resource(c Config) apiserver.Resource {
 	r := apiserver.For(kinds.Services, apiserver.Resource{
+		CreateOnUpdate: true,
 		Strategy: define.Strategy[*corev1.Service]{
 			Default: completeService,
 			Create: func(s *corev1.Service) {
