@@ -138,7 +138,8 @@ func Others() []Scenario {
 				return r.Client.CoreV1().ServiceAccounts(r.Namespace).Delete(ctx, "robot", metav1.DeleteOptions{})
 			}},
 		}},
-		{Name: "ranges", Steps: serviceRanges()},
+		// Any new service may get an address of the range.
+		{Name: "ranges", Alone: true, Steps: serviceRanges()},
 		{Name: "roles", Steps: []Step{
 			{Name: "one", Do: all(createClusterRole("roles:whole", nil, "roles"), createClusterRole("roles:a", []string{"pods"}, ""))},
 			{Name: "two", Do: createClusterRole("roles:b", []string{"services"}, "")},

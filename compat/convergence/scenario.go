@@ -16,6 +16,8 @@ import (
 type Scenario struct {
 	// Name is also the name of the namespace.
 	Name string
+	// Alone means that the scenario is played after all others, which would change its result.
+	Alone bool
 	// Quiet is the time without a change after which the next pod advances. Zero
 	// means 300 ms. It must be longer for controllers that wait on purpose, as the one
 	// of jobs does.

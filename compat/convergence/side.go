@@ -67,13 +67,20 @@ type Played struct {
 	Err error
 }
 
-// Run plays all scenarios, at the same time, and returns what came of each.
+// Run plays all scenarios, at the same time unless they are to be alone, and returns what came of each.
 func (s *Side) Run(ctx context.Context, scenarios []Scenario) []Played {
 	out := make([]Played, len(scenarios))
 	var plays sync.WaitGroup
 	for i, scenario := range scenarios {
-		plays.Go(func() { out[i].Steps, out[i].Err = s.play(ctx, i, scenario) })
+		if !scenario.Alone {
+			plays.Go(func() { out[i].Steps, out[i].Err = s.play(ctx, i, scenario) })
+		}
 	}
 	plays.Wait()
+	for i, scenario := range scenarios {
+		if scenario.Alone {
+			out[i].Steps, out[i].Err = s.play(ctx, i, scenario)
+		}
+	}
 	return out
 }
