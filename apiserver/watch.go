@@ -327,11 +327,15 @@ func (w *watchWriter) initial(i *item) {
 
 // whole returns an event with the whole object.
 func (w *watchWriter) whole(what watch.EventType, i *item) ([]byte, error) {
-	frame, err := w.q.kind.event(w.q.out.Media, what, i)
-	if w.q.out.Media == wire.CBOR {
-		return wire.JSONToCBOR(frame, err)
+	return w.inMedia(w.q.kind.event(w.q.out.Media, what, i))
+}
+
+// inMedia returns an event that is JSON, or protobuf for a client that wants that, in the client's media type.
+func (w *watchWriter) inMedia(frame []byte, err error) ([]byte, error) {
+	if err != nil || w.q.out.Media != wire.CBOR {
+		return frame, err
 	}
-	return frame, err
+	return wire.JSONToCBOR(frame)
 }
 
 // send buffers an event that only this watch sends.
@@ -355,11 +359,7 @@ func (w *watchWriter) encode(what watch.EventType, i *item) ([]byte, error) {
 	if media == wire.Proto {
 		return envelope.ProtoEvent(what, data)
 	}
-	frame := envelope.JSONEvent(what, bytes.TrimRight(data, "\n"))
-	if w.q.out.Media == wire.CBOR {
-		return wire.JSONToCBOR(frame, nil)
-	}
-	return frame, nil
+	return w.inMedia(envelope.JSONEvent(what, bytes.TrimRight(data, "\n")), nil)
 }
 
 // shape turns an object into what the client asked for. Columns are sent with

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/planekit/planekit/apiserver/apiservertest"
 	"github.com/planekit/planekit/apiserver/crd"
@@ -137,7 +136,7 @@ func TestRealConversion(t *testing.T) {
 			h.mode.Store("good")
 			s.install(lamps(test.kind, test.reviews, test.at, h.bundle()))
 			if i == 0 {
-				time.Sleep(time.Second) // kube-apiserver's caches of the new resource
+				s.awaitCaches(strings.ToLower(test.kind) + "s")
 			}
 		}
 		h.mode.Store(test.mode)
@@ -174,6 +173,20 @@ func compareAnswers(t *testing.T, sides []*side, what string, r request) {
 	if got[0] != got[1] {
 		t.Errorf("%s: %s %s %s: %.3000s\nwant %.3000s", what, r.method, r.path, r.body, got[1], got[0])
 	}
+}
+
+// awaitCaches waits until kube-apiserver has filled its caches of a new resource, which watches need.
+func (s *side) awaitCaches(plural string) {
+	s.t.Helper()
+	await(s.t, plural, func() bool {
+		for _, version := range []string{"v1", "v2"} {
+			path := "/apis/example.com/" + version + "/namespaces/none/" + plural
+			if _, code := s.do("GET", path+"?watch=true&resourceVersion=0&timeoutSeconds=1", ""); code != http.StatusOK {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // countQuestions logs how often each side asks the webhook for a list.

@@ -30,9 +30,4 @@ func CBORToJSON(data []byte) ([]byte, error) {
 }
 
 // JSONToCBOR returns what an encoder has written in JSON as CBOR.
-func JSONToCBOR(text []byte, err error) ([]byte, error) {
-	if err != nil {
-		return nil, err
-	}
-	return cborjson.FromJSON(text)
-}
+func JSONToCBOR(text []byte) ([]byte, error) { return cborjson.FromJSON(text) }

@@ -95,8 +95,10 @@ func (c *Codec) Encode(media string, obj runtime.Object) ([]byte, error) {
 	case Proto:
 		err = c.proto.Encode(obj, &buffer)
 	case CBOR:
-		err = c.json.Encode(obj, &buffer)
-		return JSONToCBOR(buffer.Bytes(), err)
+		if err = c.json.Encode(obj, &buffer); err != nil {
+			return nil, err
+		}
+		return JSONToCBOR(buffer.Bytes())
 	case YAML:
 		if err = c.json.Encode(obj, &buffer); err != nil {
 			return nil, err

@@ -12,7 +12,7 @@ import (
 )
 
 // MaxDepth bounds the levels of objects and arrays, or of protobuf messages, in a body.
-// kube-apiserver takes 10,000 levels of JSON and 64 of CBOR; no type of Kubernetes
+// kube-apiserver takes 10,000 levels of JSON and of CBOR; no type of Kubernetes
 // has 30. Work that is done level by level, such as paths in errors, stays cheap below it.
 const MaxDepth = 256
 
