@@ -140,7 +140,7 @@ func (c *call) asJSON(media string, data []byte) json.RawMessage {
 	case bytes.HasPrefix(data, wire.ProtoMagic) && c.kind != nil:
 		data = c.protoAsJSON(data)
 	case strings.HasSuffix(media, "cbor"):
-		text, err := wire.CBORToJSON(data)
+		text, err := wire.CBORToJSON(data, maxAudited)
 		if err != nil {
 			return nil
 		}

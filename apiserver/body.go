@@ -114,12 +114,9 @@ func (q *request) readCBOR() error {
 	if len(data) == 0 {
 		return nil
 	}
-	text, err := wire.CBORToJSON(data)
-	switch {
-	case err != nil:
+	text, err := wire.CBORToJSON(data, wire.MaxBody)
+	if err != nil {
 		return err
-	case len(text) > wire.MaxBody:
-		return &http.MaxBytesError{Limit: wire.MaxBody}
 	}
 	header := q.r.Header.Clone() // the header belongs to a client in this process
 	header.Set("Content-Type", as)

@@ -16,7 +16,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-var limits = Limits{Depth: 256, Items: 10_000}
+var limits = Limits{Depth: 256, Items: 10_000, Text: 1 << 20}
 
 // creater and typer are for objects without Go types.
 type (
@@ -112,6 +112,19 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestLongText: what would be too long in JSON is not written.
+func TestLongText(t *testing.T) {
+	for text, length := range map[string]int{"abc": 3, "\x01\x02": 12, `"\`: 4, "é": 2} {
+		data := append([]byte{0x81, 0x60 | byte(len(text))}, text...)
+		if got, err := ToJSON(data, Limits{Depth: 2, Items: 4, Text: length}); err != nil || len(got) != length+len("[\"\"]\n") {
+			t.Errorf("%q: %s, %v", text, got, err)
+		}
+		if _, err := ToJSON(data, Limits{Depth: 2, Items: 4, Text: length - 1}); !errors.Is(err, ErrTooLong) {
+			t.Errorf("%q in %d bytes: %v", text, length-1, err)
+		}
+	}
+}
+
 // FuzzToJSON: JSON that was made of CBOR is the same again after another way there and back, and the items that
 // were counted are at least as many as there are.
 func FuzzToJSON(f *testing.F) {
@@ -173,7 +186,7 @@ func ExampleToJSON() {
 	if err != nil {
 		panic(err)
 	}
-	text, err := ToJSON(data, Limits{Depth: 256, Items: 100})
+	text, err := ToJSON(data, Limits{Depth: 256, Items: 100, Text: 1000})
 	fmt.Printf("%x\n%s%v\n", data, text, err)
 	// Output:
 	// d9d9f7a1446b696e64455468696e67

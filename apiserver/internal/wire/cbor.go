@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"net/http"
 
 	"github.com/planekit/planekit/internal/cborjson"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,13 +17,15 @@ const (
 	CBORApply = string(types.ApplyCBORPatchType)
 )
 
-// CBORToJSON returns a body in CBOR as JSON, if it can be read at a bounded cost.
-func CBORToJSON(data []byte) ([]byte, error) {
+// CBORToJSON returns a body in CBOR as JSON, if it can be read at a bounded cost. Its text may take most bytes in JSON.
+func CBORToJSON(data []byte, most int) ([]byte, error) {
 	limits := CostLimits(data)
-	text, err := cborjson.ToJSON(data, cborjson.Limits{Depth: limits.Depth, Items: 2 * limits.Values}) // keys are items too
+	text, err := cborjson.ToJSON(data, cborjson.Limits{Depth: limits.Depth, Items: 2 * limits.Values, Text: most}) // keys are items too
 	switch {
 	case errors.Is(err, cborjson.ErrTooMuch):
 		return nil, BadRequest("the body of the request could not be read: %v", err)
+	case errors.Is(err, cborjson.ErrTooLong):
+		return nil, &http.MaxBytesError{Limit: int64(most)}
 	case err != nil:
 		return nil, BadRequest("error decoding CBOR: %v (%s)", err, summary(data))
 	}
