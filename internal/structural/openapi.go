@@ -1,22 +1,28 @@
 package structural
 
 import (
+	"weak"
+
 	"github.com/planekit/planekit/kinds/apiextensions"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// openapi returns s as kube-openapi validates with it. It is made at its first use, which most schemas never see.
+// openapi returns s as kube-openapi validates with it. It is made when it is used, which most schemas
+// never see, and kept for as long as the garbage collector leaves it.
 func (s *Schema) openapi() (*spec.Schema, error) {
 	if s.bare != nil {
 		return s.bare.openapi()
 	}
-	if made := s.spec.Load(); made != nil {
-		return made, nil
+	if before := s.spec.Load(); before != nil {
+		if made := before.Value(); made != nil {
+			return made, nil
+		}
 	}
 	made, err := s.toOpenAPI()
 	if err == nil {
-		s.spec.Store(made)
+		kept := weak.Make(made)
+		s.spec.Store(&kept)
 	}
 	return made, err
 }
@@ -30,20 +36,20 @@ func (s *Schema) toOpenAPI() (*spec.Schema, error) {
 		out.Properties = make(map[string]spec.Schema, len(s.Properties))
 	}
 	for name, part := range s.Properties {
-		one, err := part.toOpenAPI()
+		one, err := part.openapi()
 		if err != nil {
 			return nil, err
 		}
 		out.Properties[name] = *one
 	}
 	if s.Additional != nil {
-		if out.AdditionalProperties.Schema, err = s.Additional.toOpenAPI(); err != nil {
+		if out.AdditionalProperties.Schema, err = s.Additional.openapi(); err != nil {
 			return nil, err
 		}
 	}
 	if s.Items != nil {
 		out.Items = &spec.SchemaOrArray{}
-		out.Items.Schema, err = s.Items.toOpenAPI()
+		out.Items.Schema, err = s.Items.openapi()
 	}
 	return out, err
 }

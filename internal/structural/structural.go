@@ -24,6 +24,7 @@ import (
 	"regexp"
 	"sync"
 	"sync/atomic"
+	"weak"
 
 	"github.com/planekit/planekit/kinds/apiextensions"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -57,8 +58,8 @@ type Schema struct {
 	settled any
 	// deep facts, of this schema and all below.
 	lists, embeds bool
-	// spec holds what openapi has returned.
-	spec *atomic.Pointer[spec.Schema]
+	// spec holds what openapi has returned, until nothing else does.
+	spec *atomic.Pointer[weak.Pointer[spec.Schema]]
 	// whole returns the schema with metadata; nil if the schema is not that of an embedded resource.
 	whole func() *Schema
 	// bare is the schema without metadata, of a schema that WithMeta has made.
@@ -73,6 +74,7 @@ func Compile(s *apiextensions.JSONSchemaProps) (*Schema, error) {
 	out, err := compile(s)
 	if err == nil {
 		out.settle(out, nil)
+		out = (&sharing{byContent: map[string]*Schema{}, numbers: map[*Schema]int{}}).share(out)
 	}
 	return out, err
 }
@@ -84,7 +86,7 @@ func compile(s *apiextensions.JSONSchemaProps) (*Schema, error) {
 	out := &Schema{
 		Type: s.Type, Nullable: s.Nullable, Embedded: s.XEmbeddedResource, IntOrString: s.XIntOrString,
 		Preserve:    s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields,
-		ListMapKeys: s.XListMapKeys, Rules: s.XValidations, Source: keywords(s), spec: new(atomic.Pointer[spec.Schema]),
+		ListMapKeys: s.XListMapKeys, Rules: s.XValidations, Source: keywords(s), spec: new(atomic.Pointer[weak.Pointer[spec.Schema]]),
 	}
 	if s.XListType != nil {
 		out.ListType = *s.XListType

@@ -146,3 +146,27 @@ func FuzzComplete(f *testing.F) {
 		_, _ = s.CoerceMetadata(obj)
 	})
 }
+
+// TestShared checks that schemas with the same content are one, and that others are not.
+func TestShared(t *testing.T) {
+	s := compile(t, `{"type":"object","properties":{
+		"a":{"type":"object","properties":{"name":{"type":"string","maxLength":5},"size":{"type":"integer"}}},
+		"b":{"type":"object","description":"as a","properties":{"name":{"type":"string","maxLength":5},"size":{"type":"integer"}}},
+		"c":{"type":"object","properties":{"name":{"type":"string","maxLength":6},"size":{"type":"integer"}}},
+		"d":{"type":"object","properties":{"nam":{"type":"string","maxLength":5},"size":{"type":"integer"}}},
+		"e":{"type":"array","items":{"type":"string"}}, "f":{"type":"object","additionalProperties":{"type":"string"}},
+		"g":{"type":"string","default":"x"}, "h":{"type":"string","default":"y"}, "i":{"type":"string","default":"x"},
+		"whole":{"type":"object","x-kubernetes-embedded-resource":true,"properties":{"kind":{"type":"string"},"apiVersion":{"type":"string"},
+			"metadata":{"type":"object","default":{"namespace":"n","none":1}},"other":{"type":"object","default":{"namespace":"n","none":1}}}}}}`)
+	p := s.Properties
+	for _, same := range [][2]*structural.Schema{{p["a"], p["b"]}, {p["a"].Properties["size"], p["c"].Properties["size"]}, {p["g"], p["i"]}, {p["a"].Properties["name"], p["d"].Properties["nam"]}} {
+		if same[0] != same[1] {
+			t.Errorf("%v and %v are two", same[0], same[1])
+		}
+	}
+	for _, different := range [][2]*structural.Schema{{p["a"], p["c"]}, {p["a"], p["d"]}, {p["e"], p["f"]}, {p["g"], p["h"]}, {p["whole"].Properties["metadata"], p["whole"].Properties["other"]}} {
+		if different[0] == different[1] {
+			t.Errorf("%v stands for two", different[0])
+		}
+	}
+}
