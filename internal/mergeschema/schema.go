@@ -98,6 +98,7 @@ func (a *additional) UnmarshalJSON(data []byte) error {
 
 // mergeSchema converts OpenAPI schemas by name.
 func mergeSchema(models map[string]model) ([]schema.TypeDef, error) {
+	sh := newSharing()
 	var types []schema.TypeDef
 	for name, m := range models {
 		var atom schema.Atom
@@ -105,90 +106,86 @@ func mergeSchema(models map[string]model) ([]schema.TypeDef, error) {
 		case m.Ref != "":
 			continue
 		case name == quantity:
-			atom = scalar("untyped")
+			atom = sh.scalar(schema.Untyped)
 		case name == rawExtension:
-			atom = anything(untyped, schema.Atomic)
+			atom = sh.anything(untyped, schema.Atomic)
 		default:
 			var err error
-			if atom, err = m.atom(false); err != nil {
+			if atom, err = sh.atom(&m, false); err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 		}
 		types = append(types, schema.TypeDef{Name: name, Atom: atom})
 	}
 	types = append(types,
-		schema.TypeDef{Name: untyped, Atom: anything(untyped, schema.Atomic)},
-		schema.TypeDef{Name: deduced, Atom: anything(deduced, schema.Separable)})
+		schema.TypeDef{Name: untyped, Atom: sh.anything(untyped, schema.Atomic)},
+		schema.TypeDef{Name: deduced, Atom: sh.anything(deduced, schema.Separable)})
 	return types, nil
 }
 
 // anything returns the schema of a value of any type.
-func anything(named string, maps schema.ElementRelationship) schema.Atom {
-	a := scalar("untyped")
-	a.List = &schema.List{ElementType: reference(untyped), ElementRelationship: schema.Atomic}
-	a.Map = &schema.Map{ElementType: reference(named), ElementRelationship: maps}
+func (sh *sharing) anything(named string, maps schema.ElementRelationship) schema.Atom {
+	a := sh.scalar(schema.Untyped)
+	a.List = sh.list(&schema.List{ElementType: sh.reference(untyped), ElementRelationship: schema.Atomic})
+	a.Map = sh.object(&schema.Map{ElementType: sh.reference(named), ElementRelationship: maps})
 	return a
 }
 
-func scalar(s schema.Scalar) schema.Atom { return schema.Atom{Scalar: &s} }
-
-func reference(name string) schema.TypeRef { return schema.TypeRef{NamedType: &name} }
-
 // atom converts a type. With preserve, its fields and those below may have any names.
-func (m *model) atom(preserve bool) (a schema.Atom, err error) {
+func (sh *sharing) atom(m *model, preserve bool) (a schema.Atom, err error) {
 	preserve = preserve || m.Preserve
 	switch m.Type {
 	case "integer", "number":
-		return scalar(schema.Numeric), nil
+		return sh.scalar(schema.Numeric), nil
 	case "boolean":
-		return scalar(schema.Boolean), nil
+		return sh.scalar(schema.Boolean), nil
 	case "string":
 		if m.Format == "" || m.Format == "byte" {
-			return scalar(schema.String), nil
+			return sh.scalar(schema.String), nil
 		}
-		return scalar("untyped"), nil
+		return sh.scalar(schema.Untyped), nil
 	case "array":
-		a.List, err = m.list(preserve)
+		a.List, err = sh.listOf(m, preserve)
 		return a, err
 	case "object":
-		a.Map, err = m.object(preserve)
+		a.Map, err = sh.mapOf(m, preserve)
 		return a, err
 	case "": // any type
 		var err2 error
-		a = scalar("untyped")
-		a.List, err = m.list(preserve)
-		a.Map, err2 = m.object(preserve)
+		a = sh.scalar(schema.Untyped)
+		a.List, err = sh.listOf(m, preserve)
+		a.Map, err2 = sh.mapOf(m, preserve)
 		return a, errors.Join(err, err2)
 	}
 	return a, fmt.Errorf("unknown type %q", m.Type)
 }
 
 // element converts the type of a field or of a value in a list or map.
-func (m *model) element(preserve bool) (schema.TypeRef, error) {
+func (sh *sharing) element(m *model, preserve bool) (schema.TypeRef, error) {
 	ref := m.Ref
 	if ref == "" && len(m.AllOf) == 1 {
 		ref = m.AllOf[0].Ref
 	}
 	if _, name := path.Split(ref); name != "" {
-		r := reference(name)
+		r := sh.reference(name)
 		relationship, err := m.mapRelationship()
 		if relationship != "" {
-			r.ElementRelationship = &relationship
+			r.ElementRelationship = sh.relationship(relationship)
 		}
 		return r, err
 	}
-	inlined, err := m.atom(preserve)
+	inlined, err := sh.atom(m, preserve)
 	return schema.TypeRef{Inlined: inlined}, err
 }
 
-func (m *model) object(preserve bool) (*schema.Map, error) {
+func (sh *sharing) mapOf(m *model, preserve bool) (*schema.Map, error) {
 	relationship, err := m.mapRelationship()
 	if err != nil {
 		return nil, err
 	}
 	out := &schema.Map{ElementRelationship: relationship}
 	for name, p := range m.Properties {
-		field, err := p.element(preserve)
+		field, err := sh.element(&p, preserve)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -196,11 +193,13 @@ func (m *model) object(preserve bool) (*schema.Map, error) {
 	}
 	switch a := m.Additional; {
 	case a == nil && (preserve || len(m.Properties) == 0), a != nil && a.allowed:
-		out.ElementType = reference(deduced)
+		out.ElementType = sh.reference(deduced)
 	case a != nil && a.schema != nil:
-		out.ElementType, err = a.schema.element(preserve)
+		if out.ElementType, err = sh.element(a.schema, preserve); err != nil {
+			return nil, err
+		}
 	}
-	return out, err
+	return sh.object(out), nil
 }
 
 func (m *model) mapRelationship() (schema.ElementRelationship, error) {
@@ -215,8 +214,8 @@ func (m *model) mapRelationship() (schema.ElementRelationship, error) {
 	return "", fmt.Errorf("unknown map type %q", m.MapType)
 }
 
-func (m *model) list(preserve bool) (*schema.List, error) {
-	out := &schema.List{ElementRelationship: schema.Atomic, ElementType: reference(untyped)}
+func (sh *sharing) listOf(m *model, preserve bool) (*schema.List, error) {
+	out := &schema.List{ElementRelationship: schema.Atomic, ElementType: sh.reference(untyped)}
 	switch {
 	case m.ListType == "set", m.ListType == "" && (m.PatchStrategy == "merge" || m.PatchStrategy == "merge,retainKeys"):
 		out.ElementRelationship = schema.Associative
@@ -237,9 +236,11 @@ func (m *model) list(preserve bool) (*schema.List, error) {
 		if m.Type != "" {
 			return nil, errors.New("an array has no items")
 		}
-		return out, nil
+		return sh.list(out), nil
 	}
 	var err error
-	out.ElementType, err = m.Items.element(preserve)
-	return out, err
+	if out.ElementType, err = sh.element(m.Items, preserve); err != nil {
+		return nil, err
+	}
+	return sh.list(out), nil
 }
