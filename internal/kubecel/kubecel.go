@@ -71,6 +71,10 @@ func Compile(env *cel.Env, expression string) (*cel.Ast, error) {
 // Program returns a program for ast that any number of goroutines may evaluate any number of times.
 // An evaluation fails if it costs more than a million or its context ends.
 func Program(env *cel.Env, ast *cel.Ast) (cel.Program, error) {
+	env, err := planner(env, ast)
+	if err != nil {
+		return nil, fmt.Errorf("program instantiation failed: %w", err)
+	}
 	program, err := env.Program(ast,
 		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
 		cel.OptimizeRegex(compiledOnce("find", findIn), compiledOnce("findAll", findAllIn)),

@@ -138,11 +138,20 @@ type node struct {
 	names             []string // of properties, sorted
 }
 
+// compilation compiles the rules of one definition. Schemas that are one (see [structural.Compile]) share a node.
+type compilation struct {
+	*Compiler
+	nodes map[use]*node
+}
+
+// use is a schema, and whether expressions can see its values. Their type follows from the schema.
+type use struct {
+	schema  *structural.Schema
+	visible bool
+}
+
 // node compiles the rules of s and below. t is nil if expressions cannot see values of s.
-func (c *Compiler) node(s *structural.Schema, t *typed.Type, resource bool) *node {
-	if s == nil {
-		return nil
-	}
+func (c *compilation) node(s *structural.Schema, t *typed.Type, resource bool) *node {
 	n := &node{schema: s}
 	n.rules, n.err = c.rules(s, t)
 	for i := range n.rules {
@@ -176,11 +185,17 @@ func (c *Compiler) node(s *structural.Schema, t *typed.Type, resource bool) *nod
 	return n
 }
 
-func (c *Compiler) below(s *structural.Schema, t *typed.Type) *node {
+func (c *compilation) below(s *structural.Schema, t *typed.Type) *node {
 	if s == nil {
 		return nil
 	}
-	return c.node(s, t, s.Embedded)
+	at := use{s, t != nil}
+	n, done := c.nodes[at]
+	if !done {
+		n = c.node(s, t, s.Embedded)
+		c.nodes[at] = n
+	}
+	return n
 }
 
 // partType returns the type of a field of an object of type t. A field that expressions cannot name has a

@@ -51,5 +51,6 @@ func New() (*Compiler, error) {
 
 // Compile returns the compiled rules of a schema of whole resources.
 func (c *Compiler) Compile(s *structural.Schema) crd.Rules {
-	return &validator{c.node(s, typeOf(s, true), true)}
+	all := &compilation{c, map[use]*node{}}
+	return &validator{all.node(s, typeOf(s, true), true)}
 }

@@ -239,6 +239,9 @@ func (p *provider) add(t *Type) {
 	}
 }
 
+// Evaluating implements [kubecel.CheckingProvider].
+func (p *provider) Evaluating() types.Provider { return p.Provider }
+
 // FindStructType implements [types.Provider].
 func (p *provider) FindStructType(name string) (*types.Type, bool) {
 	if t, ok := p.objects[name]; ok {
