@@ -1,8 +1,6 @@
 package crd
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -195,44 +193,6 @@ func (o *Object) UnmarshalJSON(data []byte) error {
 	}
 	*o = Object{version: o.version, completed: true}
 	return o.take(content)
-}
-
-// MarshalJSON implements [json.Marshaler]. Fields are sorted by name, as in kube-apiserver.
-func (o *Object) MarshalJSON() ([]byte, error) {
-	var out bytes.Buffer
-	out.WriteByte('{')
-	names := append(slices.Collect(maps.Keys(o.Fields)), "apiVersion", "kind", "metadata")
-	slices.Sort(names)
-	encoder := json.NewEncoder(&out)
-	for _, name := range names {
-		v, ok := o.Fields[name]
-		switch {
-		case ok:
-		case name == "apiVersion":
-			v, ok = o.APIVersion, o.APIVersion != ""
-		case name == "kind":
-			v, ok = o.Kind, o.Kind != ""
-		default:
-			v, ok = &o.ObjectMeta, true
-		}
-		if !ok {
-			continue
-		}
-		if out.Len() > 1 {
-			out.WriteByte(',')
-		}
-		if err := encoder.Encode(name); err != nil {
-			return nil, err
-		}
-		out.Truncate(out.Len() - 1)
-		out.WriteByte(':')
-		if err := encoder.Encode(v); err != nil {
-			return nil, err
-		}
-		out.Truncate(out.Len() - 1)
-	}
-	out.WriteByte('}')
-	return out.Bytes(), nil
 }
 
 // A List is a list of objects of a custom resource.

@@ -105,6 +105,10 @@ func (c *Codec) Encode(media string, obj runtime.Object) ([]byte, error) {
 		}
 		return yaml.JSONToYAML(escaped(buffer.Bytes()))
 	default:
+		if own, ok := obj.(interface{ MarshalJSON() ([]byte, error) }); ok { // whose JSON the encoder would read and write once more
+			data, err := own.MarshalJSON()
+			return append(data, '\n'), err
+		}
 		err = c.json.Encode(obj, &buffer)
 	}
 	return buffer.Bytes(), err
