@@ -15,6 +15,7 @@ import (
 	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/plane/customresources"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
 )
 
 // subject is a running server under measurement.
@@ -65,7 +66,7 @@ func (s *subject) all(ctx context.Context, dirs string) (all []figure, err error
 	}
 	defer func() { _ = s.conn.Close() }()
 	for _, step := range []func(context.Context) ([]figure, error){
-		func(context.Context) ([]figure, error) { return s.memory(ctx, dirs) }, s.etcd, s.served, s.requests, s.lists, s.watch,
+		func(context.Context) ([]figure, error) { return s.memory(ctx, dirs) }, s.etcd, s.served, s.requests, s.lists, s.together, s.watch,
 	} {
 		more, err := step(ctx)
 		if err != nil {
@@ -251,6 +252,63 @@ func (s *subject) fill() error {
 	clients.Wait()
 	close(failures)
 	return <-failures
+}
+
+// together measures requests that sixteen clients make at the same time, each about objects of its own.
+func (s *subject) together(context.Context) (all []figure, err error) {
+	const clients, each = 16, 300
+	conns := make([]*wire.Conn, clients)
+	for c := range conns {
+		if conns[c], err = wire.Dial(s.target()); err != nil {
+			return nil, err
+		}
+		defer conns[c].Close()
+	}
+	for _, r := range []struct {
+		what, method, path string
+		body               func(i int) []byte
+	}{
+		{"create an object", http.MethodPost, widgetsPath, func(i int) []byte { return widget(i, 1, "") }},
+		{"get an object", http.MethodGet, widgetsPath + "/w%d", func(int) []byte { return nil }},
+		{"update an object", http.MethodPatch, widgetsPath + "/w%d", func(int) []byte { return []byte(`{"spec":{"size":2}}`) }},
+	} {
+		before, err := s.server.CPU()
+		if err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		var running errgroup.Group
+		for c, conn := range conns {
+			running.Go(func() error {
+				for i := objects + c*each; i < objects+(c+1)*each; i++ {
+					path, media := r.path, "application/json"
+					if r.method != http.MethodPost {
+						path = fmt.Sprintf(r.path, i)
+					}
+					if r.method == http.MethodPatch {
+						media = "application/merge-patch+json"
+					}
+					if _, err := conn.Do(wire.Request{Method: r.method, Path: path, Body: r.body(i), Accept: "application/json", ContentType: media}, nil); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		if err := running.Wait(); err != nil {
+			return nil, err
+		}
+		took := time.Since(began)
+		after, err := s.server.CPU()
+		if err != nil {
+			return nil, err
+		}
+		const n = clients * each
+		all = append(all,
+			figure{fmt.Sprintf("%d clients %s, ms for one", clients, r.what), float64(took.Microseconds()) / n / 1000},
+			figure{fmt.Sprintf("%d clients %s, processor time of the server, ms", clients, r.what), float64((after - before).Microseconds()) / n / 1000})
+	}
+	return all, nil
 }
 
 func (s *subject) lists(context.Context) ([]figure, error) {
