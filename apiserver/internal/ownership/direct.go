@@ -52,7 +52,7 @@ type known struct {
 // direct does the work of Update without apimachinery's FieldManager, which converts whole objects
 // to compare them. If it returns false, it has changed nothing.
 func (t *Tracker) direct(live, obj runtime.Object, manager string) bool {
-	if t.plan == nil || live.GetObjectKind().GroupVersionKind() != t.config.Kind || obj.GetObjectKind().GroupVersionKind() != t.config.Kind {
+	if t.plan == nil && t.root == nil || live.GetObjectKind().GroupVersionKind() != t.config.Kind || obj.GetObjectKind().GroupVersionKind() != t.config.Kind {
 		return false
 	}
 	was, now := reflect.ValueOf(live), reflect.ValueOf(obj)
@@ -79,7 +79,12 @@ func (t *Tracker) direct(live, obj runtime.Object, manager string) bool {
 	defer diffs.Put(d)
 	defer d.reset()
 	d.schema = t.schema
-	if err := d.top(t.plan, was.Elem(), now.Elem(), t.mask); err != nil {
+	if t.plan != nil {
+		err = d.top(t.plan, was.Elem(), now.Elem(), t.mask)
+	} else {
+		err = d.topUntyped(*t.root, live, obj, t.mask)
+	}
+	if err != nil {
 		return false
 	}
 	m.SetManagedFields(entriesOf(t.mergeAncient(d, t.settle(d, owners, manager))))

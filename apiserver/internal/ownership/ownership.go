@@ -6,8 +6,8 @@
 // an object without converting it to maps.
 //
 // Creates and updates merge nothing. For them, this package finds the changed fields in the Go
-// structs, by a plan that is made once for each type and its schema. The result is byte for byte
-// what apimachinery would write. Fields of unusual types, and objects with entries of another
+// structs, by a plan that is made once for each type and its schema, or in the JSON of objects that
+// have no Go type, by the schema. The result is byte for byte what apimachinery would write. Fields of unusual types, and objects with entries of another
 // version, are left to apimachinery.
 package ownership
 
@@ -65,7 +65,8 @@ type Tracker struct {
 	// The remaining fields let most updates go without fields.
 	version string
 	goType  reflect.Type
-	plan    *plan // nil: there is no other way
+	plan    *plan              // nil: there is no other way, unless root is set
+	root    *smdschema.TypeRef // of objects that are not of a Go type
 	schema  *smdschema.Schema
 	nothing *typed.TypedValue
 	mask    mask
@@ -126,15 +127,16 @@ func (t *Tracker) compile() error {
 	if !known || t.goType.Kind() != reflect.Pointer {
 		return nil
 	}
-	if _, ok := empty.(runtime.Unstructured); ok {
-		return nil // its fields are not those of a Go type
-	}
 	nothing, err := t.config.Types.ObjectToTyped(empty, typed.AllowDuplicates)
 	if err != nil {
 		return err
 	}
 	t.nothing, t.schema = nothing, kind.Schema
-	t.plan = t.config.Types.plan(t.goType.Elem(), kind)
+	if _, ok := empty.(runtime.Unstructured); ok {
+		t.root = &kind.TypeRef
+	} else {
+		t.plan = t.config.Types.plan(t.goType.Elem(), kind)
+	}
 	return nil
 }
 
