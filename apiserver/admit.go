@@ -10,8 +10,10 @@ import (
 	"syscall"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/apiserver/internal/ownership"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -24,6 +26,11 @@ func (a *admitter) mutate(q *request, in *admission.Request) error {
 	if a.plugins == nil {
 		return nil
 	}
+	before, tracked := in.Object.(metav1.Object)
+	var owners []metav1.ManagedFieldsEntry
+	if tracked {
+		owners = before.GetManagedFields()
+	}
 	if err := a.plugins.Mutate(q.r.Context(), in); err != nil {
 		return refused(q, in, err)
 	}
@@ -33,6 +40,13 @@ func (a *admitter) mutate(q *request, in *admission.Request) error {
 	obj, ok := in.Object.(runtime.Object)
 	if !ok {
 		return fmt.Errorf("admission made a %T of the object", in.Object)
+	}
+	if m, ok := in.Object.(metav1.Object); ok && tracked {
+		if err := ownership.Check(m.GetManagedFields(), owners); err != nil {
+			m.SetManagedFields(owners)
+			q.warn(".metadata.managedFields was in an invalid state after admission; " +
+				"this could be caused by an outdated mutating admission controller; please fix your requests: " + err.Error())
+		}
 	}
 	if complete := q.kind.Strategy.Default; complete != nil && !q.ownType() {
 		complete(obj)
@@ -72,7 +86,7 @@ func refused(q *request, in *admission.Request, err error) error {
 	if errors.As(err, &status) {
 		return err
 	}
-	return apierrors.NewForbidden(q.kind.gr, in.Name, err)
+	return apierrors.NewForbidden(q.kind.gr, in.Called(), err)
 }
 
 // undecided reports whether err says that something is broken, or too busy, which says

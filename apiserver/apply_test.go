@@ -130,7 +130,7 @@ func TestApplyRefuses(t *testing.T) {
 		})
 	}
 	a.want(a.do("PATCH", podPath+"/none/status?fieldManager=m", "apiVersion: v1\nkind: Pod\nmetadata: {name: none}", applyPatch), 404, "not found")
-	a.want(a.do("PATCH", podPath+"/new?fieldManager=m", "apiVersion: v1\nkind: Pod\nmetadata: {name: new, uid: x}", applyPatch), 409, "UID")
+	a.want(a.do("PATCH", podPath+"/new?fieldManager=m", "apiVersion: v1\nkind: Pod\nmetadata: {name: new, uid: x}", applyPatch), 409, "uid mismatch: the provided object specified uid x")
 }
 
 func TestApplyDryRun(t *testing.T) {

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -48,6 +49,7 @@ func (s *Server) create(q *request) error {
 	if q.kind.Answer != nil {
 		return s.answer(q, obj, len(o.DryRun) > 0)
 	}
+	wipe(accessor(obj))
 	if err := q.beginLife(obj); err != nil {
 		return err
 	}
@@ -62,58 +64,66 @@ func (s *Server) create(q *request) error {
 	return s.responder.respond(q, http.StatusCreated, created)
 }
 
-// beginLife gives a new object what the server alone decides, and a namespace.
+// beginLife gives a new object its namespace, and fails if there can be no new objects.
 func (q *request) beginLife(obj runtime.Object) error {
-	m := accessor(obj)
-	if ns := m.GetNamespace(); ns != "" && ns != q.info.Namespace {
-		return badRequest("the namespace of the provided object does not match the namespace sent on the request")
+	if err := q.sameNamespace(accessor(obj)); err != nil {
+		return err
 	}
-	if q.kind.Closed != nil {
-		return q.kind.Closed
-	}
-	now := metav1.Now().Rfc3339Copy()
-	m.SetNamespace(q.info.Namespace)
-	m.SetUID(uuid.NewUUID())
-	m.SetCreationTimestamp(now)
-	m.SetDeletionTimestamp(nil)
-	m.SetDeletionGracePeriodSeconds(nil)
-	m.SetGeneration(0)
-	m.SetSelfLink("")
-	return nil
+	return q.kind.Closed
 }
 
-// admitNew stores obj, under a generated name if it asks for one. If a generated name
-// is taken it tries another, and everything that is derived from the name, such as
-// the labels of a Job, is derived again.
+// wipe removes what a client says of fields that the server alone sets, so that mutating admission does
+// not see them.
+func wipe(m metav1.Object) {
+	m.SetUID("")
+	m.SetCreationTimestamp(metav1.Time{})
+	m.SetDeletionTimestamp(nil)
+	m.SetDeletionGracePeriodSeconds(nil)
+	m.SetSelfLink("")
+}
+
+// admitNew admits obj and stores it, under a generated name if it asks for one. Mutating admission
+// runs once and sees no generated name. If the name is taken, admitNew tries another, and everything
+// that is derived from the name, such as the labels of a Job, is derived again.
 func (s *Server) admitNew(q *request, obj runtime.Object, dryRun bool) (runtime.Object, error) {
-	m := accessor(obj)
-	if m.GetName() != "" || m.GetGenerateName() == "" {
-		s.namer.identify(q, m)
-		created, err := s.tryNew(q, obj, dryRun)
+	in, err := s.mutateNew(q, obj, dryRun)
+	if err != nil {
+		return nil, err
+	}
+	unnamed := admitted(in)
+	if m := accessor(unnamed); m.GetName() != "" || m.GetGenerateName() == "" {
+		in.Name = cmp.Or(in.Name, m.GetName())
+		created, err := s.tryNew(q, in)
 		return created, storageError(err, q.kind.gr, m.GetName())
 	}
 	for attempt := 1; ; attempt++ {
-		named := obj.DeepCopyObject()
-		name := s.namer.generateName(q, m.GetGenerateName())
-		accessor(named).SetName(name)
-		s.namer.identify(q, accessor(named))
-		created, err := s.tryNew(q, named, dryRun)
+		named := unnamed.DeepCopyObject()
+		m := accessor(named)
+		m.SetName(s.namer.generateName(q, m.GetGenerateName()))
+		in.Object, in.Name = named, m.GetName()
+		created, err := s.tryNew(q, in)
 		switch {
 		case !errors.Is(err, storage.ErrExists):
-			return created, storageError(err, q.kind.gr, name)
+			return created, storageError(err, q.kind.gr, m.GetName())
 		case attempt == generatedAttempts:
-			return nil, apierrors.NewGenerateNameConflict(q.kind.gr, name, 1)
+			return nil, apierrors.NewGenerateNameConflict(q.kind.gr, m.GetName(), 1)
 		}
 	}
 }
 
-// tryNew completes, admits, checks and stores obj under the name it has.
-func (s *Server) tryNew(q *request, obj runtime.Object, dryRun bool) (_ runtime.Object, err error) {
+// mutateNew returns the create of obj as mutating admission has left it.
+func (s *Server) mutateNew(q *request, obj runtime.Object, dryRun bool) (*admission.Request, error) {
 	in := q.admissionRequest(admission.Create, obj, nil, dryRun)
 	in.Name = accessor(obj).GetName()
-	if err := s.admitter.mutate(q, in); err != nil {
+	return in, s.admitter.mutate(q, in)
+}
+
+// tryNew completes, checks and stores the object of in under the name it has.
+func (s *Server) tryNew(q *request, in *admission.Request) (_ runtime.Object, err error) {
+	if err := q.sameNamespace(accessor(admitted(in))); err != nil {
 		return nil, err
 	}
+	s.namer.identify(q, accessor(admitted(in)))
 	// After admission, which may set what only the server may, and on which depends
 	// what the server sets, such as a pod's quality of service.
 	if prepare := q.kind.Strategy.PrepareForCreate; prepare != nil {
@@ -122,7 +132,7 @@ func (s *Server) tryNew(q *request, obj runtime.Object, dryRun bool) (_ runtime.
 	if err := s.initializing.decide(q, in); err != nil {
 		return nil, err
 	}
-	holds, err := s.allocate(q, admitted(in), nil, dryRun)
+	holds, err := s.allocate(q, admitted(in), nil, in.DryRun)
 	defer func() { holds.settle(err) }()
 	if err != nil {
 		return nil, err
@@ -136,7 +146,7 @@ func (s *Server) tryNew(q *request, obj runtime.Object, dryRun bool) (_ runtime.
 	if err := holds.late(); err != nil {
 		return nil, err
 	}
-	return s.insert(q, admitted(in), dryRun)
+	return s.insert(q, admitted(in), in.DryRun)
 }
 
 // A namer chooses what is random in a new object, unless identities does.
@@ -162,15 +172,19 @@ type Identities interface {
 	Suffix(resource schema.GroupResource, namespace, prefix string) string
 }
 
-// identify replaces the random UID of a new object that has its name.
+// identify gives a new object, which has its name, a UID and a creationTimestamp, whatever mutating
+// admission has set.
 func (n *namer) identify(q *request, m metav1.Object) {
-	n.identifyIn(q.kind.gr, q.info.Namespace, m)
+	m.SetCreationTimestamp(metav1.Now().Rfc3339Copy())
+	m.SetUID(n.uid(q.kind.gr, q.info.Namespace, m.GetName()))
 }
 
-func (n *namer) identifyIn(resource schema.GroupResource, namespace string, m metav1.Object) {
+// uid returns the UID of a new object.
+func (n *namer) uid(resource schema.GroupResource, namespace, name string) types.UID {
 	if n.identities != nil {
-		m.SetUID(n.identities.UID(resource, namespace, m.GetName()))
+		return n.identities.UID(resource, namespace, name)
 	}
+	return uuid.NewUUID()
 }
 
 func (q *request) validateNew(obj runtime.Object) error {

@@ -2,17 +2,21 @@ package apiserver_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/apiservertest"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/memstore"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestCreateSetsWhatOnlyTheServerMay(t *testing.T) {
@@ -20,7 +24,7 @@ func TestCreateSetsWhatOnlyTheServerMay(t *testing.T) {
 	sent := strings.Replace(configMap("web", `,"data":{"k":"v"}`), `"name"`,
 		`"uid":"mine","creationTimestamp":"2001-01-01T00:00:00Z","generation":9,"selfLink":"x","deletionTimestamp":"2001-01-01T00:00:00Z","name"`, 1)
 	got := into[corev1.ConfigMap](t, a.create(configPath, sent))
-	if got.UID == "mine" || got.UID == "" || got.CreationTimestamp.Year() < 2020 || got.Generation != 0 ||
+	if got.UID == "mine" || got.UID == "" || got.CreationTimestamp.Year() < 2020 || got.SelfLink != "" ||
 		got.DeletionTimestamp != nil || got.ResourceVersion == "" || got.Namespace != "default" {
 		t.Errorf("metadata: %+v", got.ObjectMeta)
 	}
@@ -153,6 +157,102 @@ func TestGenerateNameRetries(t *testing.T) {
 		got := a.do("POST", configPath, `{"metadata":{"generateName":"web-"}}`)
 		if got.code != code {
 			t.Errorf("%d taken: %d %s", taken, got.code, got.body)
+		}
+	}
+}
+
+// TestMutatingAdmissionSeesNoIdentity: mutating admission sees a new object once, without what the server sets
+// afterwards, whatever admission says. Validating admission sees the object as it is stored.
+func TestMutatingAdmissionSeesNoIdentity(t *testing.T) {
+	var mutated, validated []string
+	see := func(to *[]string) func(context.Context, *admission.Request) error {
+		return func(_ context.Context, r *admission.Request) error {
+			m := r.Object.(*corev1.ConfigMap)
+			*to = append(*to, fmt.Sprintf("%s %s %t %t %d", r.Name, m.Name, m.UID != "", m.CreationTimestamp.IsZero(), len(m.ManagedFields)))
+			return nil
+		}
+	}
+	lie := func(ctx context.Context, r *admission.Request) error {
+		m := r.Object.(*corev1.ConfigMap)
+		err := see(&mutated)(ctx, r)
+		m.UID, m.CreationTimestamp, m.SelfLink = "mine", metav1.Unix(1, 0), "/x"
+		return err
+	}
+	store := &full{Store: memstore.New(), taken: 2}
+	a := start(t, apiservertest.WithConfig(func(c *apiserver.Config) { c.Store = store }),
+		apiservertest.WithAdmission(admit{mutate: lie, validate: see(&validated)}))
+	const data = `,"uid":"x","creationTimestamp":"2001-01-01T00:00:00Z"},"data":{"a":"b"}}`
+	made := []*corev1.ConfigMap{
+		into[corev1.ConfigMap](t, a.create(configPath, `{"metadata":{"generateName":"a-"`+data)),
+		into[corev1.ConfigMap](t, a.create(configPath, `{"metadata":{"name":"b"`+data)),
+		into[corev1.ConfigMap](t, a.want(a.do("PATCH", configPath+"/c?fieldManager=m",
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"a":"b"}}`, applyPatch), 201, "")),
+	}
+	for _, m := range made {
+		if m.UID == "mine" || m.UID == "x" || m.CreationTimestamp.Year() < 2020 || m.SelfLink != "" {
+			t.Errorf("%+v", m.ObjectMeta)
+		}
+	}
+	if want := []string{"  false true 1", "b b false true 1", "c c false true 1"}; !slices.Equal(mutated, want) {
+		t.Errorf("mutating admission has seen %q", mutated)
+	}
+	if len(validated) != 5 { // three of them with names for the first object
+		t.Fatalf("validating admission has seen %q", validated)
+	}
+	if want := made[0].Name + " " + made[0].Name + " true false 1"; validated[2] != want || validated[3] != "b b true false 1" || validated[4] != "c c true false 1" {
+		t.Errorf("validating admission has seen %q", validated)
+	}
+}
+
+// TestAdmissionBreaksManagedFields: owners that admission sets are kept only if they can be read.
+func TestAdmissionBreaksManagedFields(t *testing.T) {
+	var owners []metav1.ManagedFieldsEntry
+	a := start(t, apiservertest.WithAdmission(admit{mutate: func(_ context.Context, r *admission.Request) error {
+		r.Object.(*corev1.ConfigMap).ManagedFields = owners
+		return nil
+	}}))
+	entry := metav1.ManagedFieldsEntry{
+		Manager: "hook", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:data":{}}`),
+	}
+	deep := entry
+	deep.FieldsV1 = metav1.NewFieldsV1(strings.Repeat(`{"f:a":`, 5000) + "{}" + strings.Repeat("}", 5000))
+	nonsense := entry
+	nonsense.Operation = "Guess"
+	for i, c := range []struct {
+		owners []metav1.ManagedFieldsEntry
+		want   string
+	}{
+		{nil, ""},
+		{[]metav1.ManagedFieldsEntry{entry}, "hook"},
+		{[]metav1.ManagedFieldsEntry{nonsense}, "test"},
+		{[]metav1.ManagedFieldsEntry{deep}, "test"},
+	} {
+		owners = c.owners
+		made := a.create(configPath+"?fieldManager=test", configMap(fmt.Sprint("m", i), `,"data":{"a":"b"}`))
+		got := ""
+		for _, m := range into[corev1.ConfigMap](t, made).ManagedFields {
+			got += m.Manager
+		}
+		warned := strings.Contains(strings.Join(made.header.Values("Warning"), ""), ".metadata.managedFields was in an invalid state after admission")
+		if got != c.want || warned != (c.want == "test") {
+			t.Errorf("%d: owned by %q, warned %t", i, got, warned)
+		}
+	}
+}
+
+// TestNamespaceOfClusterObject: kubectl sends manifests of cluster-wide objects with a namespace as they are.
+func TestNamespaceOfClusterObject(t *testing.T) {
+	a := start(t)
+	const path, stray = "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"one","namespace":"stray"}}`
+	for _, got := range []answer{
+		a.create(path, stray),
+		a.want(a.do("PUT", path+"/one", stray), 200, ""),
+		a.want(a.do("PATCH", path+"/one", `{"metadata":{"namespace":"stray"}}`, mergePatch), 200, ""),
+		a.want(a.do("PATCH", path+"/one?fieldManager=m", stray, applyPatch), 200, ""),
+		a.want(a.do("PATCH", path+"/two?fieldManager=m", strings.Replace(stray, "one", "two", 1), applyPatch), 201, ""),
+	} {
+		if n := into[corev1.Namespace](t, got); n.Namespace != "" {
+			t.Errorf("%+v", n.ObjectMeta)
 		}
 	}
 }

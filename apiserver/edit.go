@@ -87,6 +87,9 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 		return nil, err
 	}
 	if s.config.Admission != nil {
+		if err := q.sameNamespace(accessor(admitted(in))); err != nil {
+			return nil, err
+		}
 		q.prepare(admitted(in), old) // again, because admission may have set any field
 	}
 	holds, err := s.allocate(q, admitted(in), old, e.dryRun)

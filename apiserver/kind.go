@@ -193,11 +193,12 @@ func (k *servedKind) standAt(obj runtime.Object, revision storage.Revision) {
 }
 
 // encode returns what is stored for obj: no resourceVersion, for that is the
-// store's.
+// store's, and no selfLink. It removes the latter from obj.
 func (k *servedKind) encode(ctx context.Context, obj runtime.Object) ([]byte, error) {
 	m := accessor(obj)
 	version := m.GetResourceVersion()
 	m.SetResourceVersion("")
+	m.SetSelfLink("")
 	defer m.SetResourceVersion(version)
 	obj.GetObjectKind().SetGroupVersionKind(k.gvk)
 	obj, err := k.toStored(ctx, obj)

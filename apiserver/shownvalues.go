@@ -12,7 +12,6 @@ import (
 	"github.com/planekit/planekit/storage/cache"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
 // shownClaims stores the claims of holder's objects as objects of kind.
@@ -35,8 +34,7 @@ func (s *shownClaims) Encode(name string, c claims.Claim) ([]byte, error) {
 		return nil, err
 	}
 	obj := s.values.New(name, namespace, holder)
-	accessor(obj).SetUID(uuid.NewUUID())
-	s.namer.identifyIn(s.kind.gr, "", accessor(obj))
+	accessor(obj).SetUID(s.namer.uid(s.kind.gr, "", accessor(obj).GetName()))
 	return s.encode(obj, c.Time)
 }
 

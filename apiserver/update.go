@@ -16,6 +16,7 @@ import (
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/internal/jsonscan"
 	"github.com/planekit/planekit/storage"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -87,7 +88,9 @@ func (s *Server) createAbsent(q *request, e edit) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if uid := accessor(obj).GetUID(); uid != "" {
+	if uid := accessor(obj).GetUID(); uid != "" && e.applies {
+		return nil, apierrors.NewConflict(q.kind.gr, q.info.Name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	} else if uid != "" {
 		return nil, q.failed("UID", string(uid), "")
 	}
 	accessor(obj).SetResourceVersion("")
@@ -100,7 +103,11 @@ func (s *Server) createAbsent(q *request, e edit) (runtime.Object, error) {
 	if e.tracks {
 		s.ownNew(q, obj, e.manager)
 	}
-	return s.tryNew(q, obj, e.dryRun)
+	in, err := s.mutateNew(q, obj, e.dryRun)
+	if err != nil {
+		return nil, err
+	}
+	return s.tryNew(q, in)
 }
 
 // change edits the object to what next makes of the request's view of it and
@@ -188,9 +195,10 @@ func (q *request) sameName(m metav1.Object) error {
 	return q.sameNamespace(m)
 }
 
-// sameNamespace checks the namespace against the URL, and completes it.
+// sameNamespace checks the namespace against the URL, and completes it. An object outside of namespaces
+// loses its own.
 func (q *request) sameNamespace(m metav1.Object) error {
-	if ns := m.GetNamespace(); ns != "" && ns != q.info.Namespace {
+	if ns := m.GetNamespace(); ns != "" && q.info.Namespace != "" && ns != q.info.Namespace {
 		return badRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	m.SetNamespace(q.info.Namespace)

@@ -170,10 +170,11 @@ func TestPatches(t *testing.T) {
 		{`[{"op":"remove","path":"/data/nothing"}]`, 500, "Internal error occurred: "},
 		{`[{"op":"test","path":"/metadata/name","value":"z"}]`, 500, "testing value /metadata/name failed"},
 		{`[{"op":"add","path":"/kind","value":"Secret"}]`, 500, "makes a /v1, Kind=Secret of a /v1, Kind=ConfigMap"},
-		{`[{"op":"add","path":"/metadata/namespace","value":"kube-system"}]`, 500, `moves the object from namespace "default" to "kube-system"`},
+		{`[{"op":"add","path":"/metadata/namespace","value":"kube-system"}]`, 400, "the namespace of the provided object does not match the namespace sent on the request"},
 		{`[{"op":"add","path":"/data","value":7}]`, 500, "decode the patched object"},
 		{`[{"op":"add","path":"/metadata/labels","value":{"a":"/"}}]`, 422, "metadata.labels: Invalid value"},
-		{`[{"op":"add","path":"/metadata/uid","value":"mine"},{"op":"add","path":"/metadata/resourceVersion","value":"9"}]`, 201, ""},
+		{`[{"op":"add","path":"/metadata/uid","value":"mine"},{"op":"add","path":"/metadata/creationTimestamp","value":"2001-01-01T00:00:00Z"}]`, 201, ""},
+		{`[{"op":"add","path":"/metadata/resourceVersion","value":"9"}]`, 400, "resourceVersion should not be set on objects to be created"},
 		{`[` + copies + `]`, 500, "larger than"},
 		{`[` + strings.TrimSuffix(strings.Repeat(`{"op":"test","path":"/kind","value":"ConfigMap"},`, 10001), ",") + `]`, 500, "10001 operations"},
 	} {
@@ -183,8 +184,8 @@ func TestPatches(t *testing.T) {
 		if a.code != c.code || c.code != 201 && !strings.Contains(a.message(), c.message) {
 			t.Errorf("%.80s: %d %.200s; want %d %s", c.patch, a.code, a.message(), c.code, c.message)
 		}
-		if a.code == 201 && (a.field("metadata.uid") == "mine" || a.field("metadata.resourceVersion") == "9") {
-			t.Error("a webhook has chosen the uid")
+		if a.code == 201 && (a.field("metadata.uid") == "mine" || a.field("metadata.creationTimestamp") == "2001-01-01T00:00:00Z") {
+			t.Error("a webhook has chosen the uid or the creationTimestamp")
 		}
 	}
 }

@@ -88,7 +88,7 @@ func Strict(data []byte, r *admission.Request) error {
 }
 
 // Decode returns data as an object of the type of that in r. The fields that the server sets stay as
-// they are. Unknown fields are dropped.
+// they are, but those of a new object, which the server sets afterwards. Unknown fields are dropped.
 func Decode(data []byte, r *admission.Request) (any, error) {
 	t := reflect.TypeOf(r.Object)
 	if t.Kind() != reflect.Pointer {
@@ -105,18 +105,13 @@ func Decode(data []byte, r *admission.Request) (any, error) {
 	}
 	is, ok := object.(metav1.Object)
 	was, also := r.Object.(metav1.Object)
-	if !ok || !also {
-		return object, nil
+	if ok && also && r.Operation != admission.Create {
+		is.SetUID(was.GetUID())
+		is.SetResourceVersion(was.GetResourceVersion())
+		is.SetCreationTimestamp(was.GetCreationTimestamp())
+		is.SetDeletionTimestamp(was.GetDeletionTimestamp())
+		is.SetDeletionGracePeriodSeconds(was.GetDeletionGracePeriodSeconds())
 	}
-	if is.GetNamespace() != was.GetNamespace() {
-		return nil, fmt.Errorf("the patch moves the object from namespace %q to %q", was.GetNamespace(), is.GetNamespace())
-	}
-	is.SetUID(was.GetUID())
-	is.SetResourceVersion(was.GetResourceVersion())
-	is.SetCreationTimestamp(was.GetCreationTimestamp())
-	is.SetDeletionTimestamp(was.GetDeletionTimestamp())
-	is.SetDeletionGracePeriodSeconds(was.GetDeletionGracePeriodSeconds())
-	is.SetManagedFields(was.GetManagedFields())
 	return object, nil
 }
 

@@ -2,11 +2,14 @@ package ownership
 
 import (
 	"context"
+	"errors"
+	"reflect"
 
 	"github.com/planekit/planekit/internal/jsonscan"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 )
 
 // Bounds of managedFields that a client sends. A set of fields takes some thirty times the
@@ -32,12 +35,24 @@ func (t *Tracker) bound(live, obj runtime.Object) {
 		return
 	}
 	entries, before := m.GetManagedFields(), was.GetManagedFields()
-	if t.config.Subresource == "" && !t.bounded(entries, before) {
+	if t.config.Subresource == "" && !bounded(entries, before) {
 		m.SetManagedFields(before)
 	}
 }
 
-func (t *Tracker) bounded(entries, before []metav1.ManagedFieldsEntry) bool {
+// Check returns an error if entries, which admission has made of before, cannot be decoded or exceed
+// the bounds.
+func Check(entries, before []metav1.ManagedFieldsEntry) error {
+	if reflect.DeepEqual(entries, before) {
+		return nil
+	}
+	if !bounded(entries, before) {
+		return errors.New("there are too many entries, or they are too large")
+	}
+	return managedfields.ValidateManagedFields(entries)
+}
+
+func bounded(entries, before []metav1.ManagedFieldsEntry) bool {
 	if len(entries) > maxEntries && len(entries) > len(before) {
 		return false
 	}
