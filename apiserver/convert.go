@@ -224,24 +224,40 @@ func (c *versionConverter) toStored(ctx context.Context, obj runtime.Object) (ru
 }
 
 // asStored returns what a read will show of obj once data, which encode has returned for it, is
-// stored. Without a Converter, or in the version in which objects are stored, that is obj.
+// stored. That is obj in the version in which objects are stored, and where conversions lose nothing.
+// Otherwise the stored form may drop fields and have defaults of its own.
 func (k *servedKind) asStored(ctx context.Context, obj runtime.Object, data []byte) (runtime.Object, error) {
-	if k.converter == nil || k.StoredAs == nil {
+	if k.StoredAs == nil || k.converter == nil && k.Relabel == nil {
 		return obj, nil
 	}
 	_, value, err := cutHidden(data)
 	if err != nil {
 		return nil, err
 	}
-	stored, err := k.converter.storedObject(value, k.stored.Version)
+	var out runtime.Object
+	if k.converter != nil {
+		out, err = k.converter.decodeServed(ctx, value)
+	} else {
+		out, err = k.decodeServed(value)
+	}
 	if err != nil {
 		return nil, err
 	}
-	out, err := k.converter.convert(ctx, []runtime.Object{stored}, k.Version)
+	accessor(out).SetResourceVersion(accessor(obj).GetResourceVersion())
+	return out, nil
+}
+
+// decodeServed returns the object in value, which is in the version in which objects are stored, in the
+// version of the kind.
+func (c *versionConverter) decodeServed(ctx context.Context, value []byte) (runtime.Object, error) {
+	stored, err := c.storedObject(value, c.kind.stored.Version)
 	if err != nil {
 		return nil, err
 	}
-	accessor(out[0]).SetResourceVersion(accessor(obj).GetResourceVersion())
+	out, err := c.convert(ctx, []runtime.Object{stored}, c.kind.Version)
+	if err != nil {
+		return nil, err
+	}
 	return out[0], nil
 }
 

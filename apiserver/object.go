@@ -101,18 +101,9 @@ func (k *servedKind) decodeItem(record storage.Record, known *object) (o *object
 			return &object{Object: u, hidden: h}, nil
 		}
 	}
-	obj, err := k.decodeStored(value)
+	obj, err := k.decodeServed(value)
 	if err != nil {
-		return nil, fmt.Errorf("stored object %s cannot be decoded: %w", record.Key, err)
-	}
-	if k.stored.complete != nil {
-		k.stored.complete(obj)
-	}
-	if obj, err = k.fromStored(obj); err != nil {
-		return nil, fmt.Errorf("stored object %s cannot be converted: %w", record.Key, err)
-	}
-	if k.Strategy.Default != nil {
-		k.Strategy.Default(obj)
+		return nil, fmt.Errorf("stored object %s cannot be %w", record.Key, err)
 	}
 	o = &object{Object: obj, hidden: h}
 	if parts, ok := envelope.FindParts(record.Value); ok && k.sentAsStored() {
@@ -123,6 +114,24 @@ func (k *servedKind) decodeItem(record storage.Record, known *object) (o *object
 	}
 	k.settle(obj, record.Revision)
 	return o, nil
+}
+
+// decodeServed returns the object in value in the form in which it is served.
+func (k *servedKind) decodeServed(value []byte) (runtime.Object, error) {
+	obj, err := k.decodeStored(value)
+	if err != nil {
+		return nil, fmt.Errorf("decoded: %w", err)
+	}
+	if k.stored.complete != nil {
+		k.stored.complete(obj)
+	}
+	if obj, err = k.fromStored(obj); err != nil {
+		return nil, fmt.Errorf("converted: %w", err)
+	}
+	if k.Strategy.Default != nil {
+		k.Strategy.Default(obj)
+	}
+	return obj, nil
 }
 
 // sentAsStored reports whether what is stored of an object may be all that

@@ -106,8 +106,9 @@ type Resource struct {
 	// resource with a Converter must not have Allocation, AfterCreate, Decorate or Packing.
 	Converter Converter
 	// Relabel, if not nil, returns obj, of one version, as an object of another one with all its fields, for admission.
-	// The functions To and From may drop those that the other version does not have. Relabel must not change obj; the
-	// result may share its parts. It is not used beside a Converter.
+	// The functions To and From may then drop those that the other version does not have, so that the server answers a
+	// write with what it has stored. Relabel must not change obj; the result may share its parts. It is not used beside
+	// a Converter.
 	Relabel func(obj runtime.Object, version string) (runtime.Object, error)
 	// StoredAs, if not nil, is the resource whose objects this one shows in another form, as two
 	// groups serve the same events.

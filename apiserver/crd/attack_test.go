@@ -1,7 +1,9 @@
 package crd_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"runtime"
 	"strings"
 	"sync"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/kinds/apiextensions"
+	"github.com/planekit/planekit/storage"
 )
 
 // TestHostileDefinitions: each is refused with a clear error, in bounded time.
@@ -111,6 +114,74 @@ func TestVersions(t *testing.T) {
 	if v := decode[struct{ PreferredVersion struct{ Version string } }](t, a.do("GET", "/apis/example.com", "")); v.PreferredVersion.Version != "v1" {
 		t.Errorf("the preferred version is %s", v.PreferredVersion.Version)
 	}
+}
+
+// TestAnswersOfVersions: the answer to a write in a version in which objects are not stored is what reads and watches
+// show: without the fields that the stored version does not have, and with its defaults.
+func TestAnswersOfVersions(t *testing.T) {
+	a := start(t, nil)
+	version := func(name string, stored bool, fields string) string {
+		return fmt.Sprintf(`{"name":%q,"served":true,"storage":%t,"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","properties":{
+			"spec":{"type":"object","properties":{"size":{"type":"integer"},%s}},"status":{"type":"object","properties":{%s}}}}}}`, name, stored, fields, fields)
+	}
+	a.install(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com",
+		"scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":[` +
+		version("v1", false, `"lost":{"type":"string"},"color":{"type":"string"},"part":{"type":"object","x-kubernetes-preserve-unknown-fields":true}`) + "," +
+		version("v2", true, `"more":{"type":"string","default":"x"},"color":{"type":"string","default":"red"},"part":{"type":"object","properties":{"a":{"type":"string"}}}`) + `]}}`)
+	shown, events := a.watch(path)
+	defer shown()
+	const spec = `{"size":1,"lost":"x","part":{"a":"x","b":"x"}}`
+	merge, apply := "Content-Type: application/merge-patch+json", "Content-Type: application/apply-patch+yaml"
+	for _, w := range []struct {
+		code                 int
+		method, path, body   string
+		header, fields, name string
+	}{
+		{201, "POST", path + "?dryRun=All", widget("a", spec), "", `"color":"red","part":{"a":"x"},"size":1}`, ""},
+		{201, "POST", path, widget("a", spec), "", `"color":"red","part":{"a":"x"},"size":1}`, "/a"},
+		{200, "PATCH", path + "/a?dryRun=All", `{"spec":{"lost":"y","size":2,"color":null}}`, merge, `"color":"red","part":{"a":"x"},"size":2}`, ""},
+		{200, "PATCH", path + "/a", `{"spec":{"lost":"y","size":2,"color":"blue"}}`, merge, `"color":"blue","part":{"a":"x"},"size":2}`, "/a"},
+		{200, "PATCH", path + "/a/status", `{"status":` + spec + `}`, merge, `"status":{"color":"red","part":{"a":"x"}}`, "/a"},
+		{201, "PATCH", path + "/b?fieldManager=m", widget("b", spec), apply, `"color":"red","part":{"a":"x"},"size":1}`, "/b"},
+		{200, "PATCH", path + "/b?fieldManager=n&force=true", widget("b", `{"part":{"a":"y","c":"x"}}`), apply, `"part":{"a":"y"},"size":1}`, "/b"},
+	} {
+		got := a.want(a.do(w.method, w.path, w.body, w.header), w.code, w.fields)
+		if w.name == "" {
+			a.want(a.do("GET", path, ""), 200, "")
+			continue
+		}
+		if read := a.do("GET", path+w.name, ""); read.body != got.body {
+			t.Errorf("%s %s is answered with %s\nwhere a read shows %s", w.method, w.path, got.body, read.body)
+		}
+		if event := <-events; event+"\n" != got.body {
+			t.Errorf("%s %s is answered with %s\nwhere a watch shows %s", w.method, w.path, got.body, event)
+		}
+		record, err := a.store.Get(t.Context(), storage.Key("/registry/example.com/widgets/default"+w.name), 0)
+		if err != nil || strings.Contains(string(record.Value), `"lost":`) || strings.Contains(string(record.Value), `"b":"x"`) {
+			t.Errorf("%s %s stores %s, %v", w.method, w.path, record.Value, err)
+		}
+	}
+}
+
+// watch returns the objects of events at path, and a function that ends the watch.
+func (a *api) watch(path string) (stop func(), events <-chan string) {
+	a.t.Helper()
+	response, err := a.client.Get("http://memory" + path + "?watch=true")
+	if err != nil || response.StatusCode != http.StatusOK {
+		a.t.Fatal(response, err)
+	}
+	out := make(chan string, 100)
+	go func() {
+		defer close(out)
+		for lines := json.NewDecoder(response.Body); ; {
+			var event struct{ Object json.RawMessage }
+			if lines.Decode(&event) != nil {
+				return
+			}
+			out <- string(event.Object)
+		}
+	}()
+	return func() { response.Body.Close() }, out
 }
 
 // TestManyComeAndGo: memory and goroutines are back when all definitions are gone.

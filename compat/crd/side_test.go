@@ -19,11 +19,16 @@ type side struct {
 	client *http.Client
 	base   string
 	token  string
+	// put is the body of a PUT without one.
+	put string
 }
 
 // do sends a request and returns the answer and its code.
 func (s *side) do(method, path, body string, headers ...string) (map[string]any, int) {
 	s.t.Helper()
+	if method == "PUT" && body == "" {
+		body = s.put
+	}
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.base+path, strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
