@@ -3,7 +3,6 @@ package apiserver
 import (
 	"errors"
 
-	"github.com/planekit/planekit/apiserver/internal/ownership"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/internal/bodycost"
 	"github.com/planekit/planekit/internal/jsonscan"
@@ -43,33 +42,9 @@ func (s *Server) apply(q *request, o *metav1.PatchOptions, data []byte) error {
 	}
 	e := edit{apply: merge, dryRun: len(o.DryRun) > 0, applies: true, creates: true}
 	if isView {
-		e.admitted = true
-		e.apply = func(old runtime.Object) (runtime.Object, error) { return s.applyView(q, view, e.dryRun, old, merge) }
+		s.changesView(q, view, &e, merge)
 	}
 	return s.editOrCreate(q, e)
-}
-
-// applyView lets merge change the subresource's view of old, which has those of
-// its owners who own what it shows, and returns the object which the view demands
-// and which takes its owners from there.
-func (s *Server) applyView(q *request, v View, dryRun bool, old runtime.Object, merge func(runtime.Object) (runtime.Object, error)) (runtime.Object, error) {
-	owners := ownership.OfReplicas(accessor(old), q.kind.gvk.GroupVersion(), v.Replicas)
-	var body runtime.Object
-	obj, err := s.changeView(q, v, dryRun, old, func(view runtime.Object) (_ runtime.Object, err error) {
-		entries, err := owners.ToSubresource()
-		if err != nil {
-			return nil, err
-		}
-		accessor(view).SetManagedFields(entries)
-		body, err = merge(view)
-		return body, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	entries, err := owners.ToParent(accessor(body).GetManagedFields())
-	accessor(obj).SetManagedFields(entries)
-	return obj, err
 }
 
 // appliedJSON returns the patch as JSON.

@@ -1,12 +1,14 @@
 package apiserver_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/apiservertest"
 	appsv1 "k8s.io/api/apps/v1"
@@ -55,6 +57,48 @@ func TestApplyToScaleTakesReplicas(t *testing.T) {
 	a.want(a.do("PATCH", deployPath+"/web?fieldManager=other", patch, applyPatch), http.StatusConflict, `conflict with "scaler" with subresource "scale"`)
 	a.want(a.do("PATCH", deployPath+"/web?fieldManager=other&force=true", patch, applyPatch), 200, "")
 	a.want(a.do("PATCH", scalePath+"?fieldManager=scaler", scaleTo(4), applyPatch), http.StatusConflict, `conflict with "other"`)
+}
+
+// TestScaleOwners: a manager that changes a scale by an update or a patch takes the replicas of the object from their owners.
+// Mutating admission sees the owners of the replicas in both scales, validating admission and the client none.
+func TestScaleOwners(t *testing.T) {
+	var seen []string
+	see := func(what string) func(context.Context, *admission.Request) error {
+		return func(_ context.Context, r *admission.Request) error {
+			if is, ok := r.Object.(*autoscalingv1.Scale); ok {
+				seen = append(seen, fmt.Sprint(what, owners(is.ObjectMeta), owners(r.OldObject.(*autoscalingv1.Scale).ObjectMeta), is.UID != ""))
+			}
+			return nil
+		}
+	}
+	a := start(t, apiservertest.WithAdmission(admit{mutate: see("mutate "), validate: see("validate ")}))
+	a.create(deployPath+"?fieldManager=creator", deployment("web", 1))
+	put := `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"web"},"spec":{"replicas":2}}`
+	got := a.want(a.do("PUT", scalePath+"?fieldManager=put", put), 200, `"replicas":2`)
+	if strings.Contains(got.body, "managedFields") {
+		t.Errorf("the scale has owners: %s", got.body)
+	}
+	const replicas = `{"f:spec":{"f:replicas":{}}}`
+	if want := []string{
+		"mutate [put Update scale " + replicas + "] [creator Update " + replicas + "] false", "validate [] [] true",
+	}; !slices.Equal(seen, want) {
+		t.Errorf("admission has seen %q", seen)
+	}
+	d, all := deploymentOwners(t, a)
+	if len(all) != 2 || all[1] != "put Update scale "+replicas || strings.Contains(all[0], "f:replicas") || d.ManagedFields[0].APIVersion != "apps/v1" {
+		t.Errorf("owners: %v", all)
+	}
+	a.want(a.do("PUT", scalePath+"?fieldManager=again", put), 200, "")
+	if same, _ := deploymentOwners(t, a); same.ResourceVersion != d.ResourceVersion {
+		t.Error("an update that changes nothing is stored")
+	}
+	a.want(a.do("PATCH", scalePath+"?fieldManager=patch", `{"spec":{"replicas":3}}`, mergePatch), 200, `"replicas":3`)
+	if _, all := deploymentOwners(t, a); len(all) != 2 || all[1] != "patch Update scale "+replicas {
+		t.Errorf("owners: %v", all)
+	}
+	a.want(a.do("PUT", scalePath, strings.Replace(put, `"name":"web"`, "", 1)), 400, "name must be provided")
+	a.want(a.do("PUT", scalePath, strings.Replace(put, `"web"`, `"web","uid":"x"`, 1)), 409, "Precondition failed: UID in precondition: x")
+	a.want(a.do("PUT", scalePath, strings.Replace(put, `"web"`, `"web","resourceVersion":"1"`, 1)), 409, "the object has been modified")
 }
 
 func TestApplyToScaleAgainChangesNothing(t *testing.T) {

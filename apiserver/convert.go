@@ -89,15 +89,16 @@ func (v *Version) strategy() Strategy {
 
 // A convertedForm is a version in which an object of a resource with a Converter may be stored.
 type convertedForm struct {
-	new      func() runtime.Object
-	complete func(runtime.Object)
+	new          func() runtime.Object
+	complete     func(runtime.Object)
+	subresources []Subresource
 }
 
 // convertedForms returns the versions of r by name.
 func (r Resource) convertedForms() map[string]convertedForm {
-	all := map[string]convertedForm{r.Version: {r.New, r.Strategy.Default}}
+	all := map[string]convertedForm{r.Version: {r.New, r.Strategy.Default, r.Subresources}}
 	for _, v := range r.Versions {
-		all[v.Name] = convertedForm{v.New, v.strategy().Default}
+		all[v.Name] = convertedForm{v.New, v.strategy().Default, v.Subresources}
 	}
 	return all
 }

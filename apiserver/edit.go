@@ -21,9 +21,10 @@ import (
 type edit struct {
 	// apply returns the object in its new state. It must not change old.
 	apply func(old runtime.Object) (runtime.Object, error)
-	// admitted means that apply has called admission with the request's body, as is required if the
-	// body is not the object itself.
+	// admitted means that apply has called mutating admission with the request's body, as is required if the
+	// body is not the object itself, and that validate calls validating admission; nil if apply has called both.
 	admitted bool
+	validate func(obj, old runtime.Object) error
 	// manager becomes the owner of the changed fields if tracks is set.
 	tracks  bool
 	manager string
@@ -79,6 +80,11 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 	if e.admitted {
 		if err := q.validateChange(obj, old); err != nil {
 			return nil, err
+		}
+		if e.validate != nil {
+			if err := e.validate(obj, old); err != nil {
+				return nil, err
+			}
 		}
 		return s.replace(q, obj, old, record, e)
 	}

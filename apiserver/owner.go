@@ -104,8 +104,37 @@ func (k *servedKind) addTrackers(types func() (*ownership.Types, error), all []*
 			k.trackers[viewOf(sub)] = newTracker(types, ownership.Config{
 				Kind: k.subKind(sub), Subresource: sub.name, New: view.New, Shared: k.owners,
 			})
+			sub.replicas = k.replicas(sub.name, all)
 		}
 	}
+}
+
+// replicas returns the paths of the field that a subresource of all, the served versions of the kind, shows
+// as spec.replicas. Other versions have owners, too, from the time when they were served.
+func (k *servedKind) replicas(sub string, all []*servedKind) ownership.Replicas {
+	out := ownership.Replicas{}
+	add := func(version string, subresources []Subresource) {
+		gv := schema.GroupVersion{Group: k.Group, Version: version}
+		out[gv] = ""
+		for _, one := range subresources {
+			if view, ok := one.(View); ok && view.Name == sub {
+				out[gv] = view.Replicas
+			}
+		}
+	}
+	if k.StoredAs != nil {
+		add(k.stored.Version, k.stored.subresources)
+	}
+	for _, v := range k.stored.versions {
+		add(v.Name, v.Subresources)
+	}
+	for name, form := range k.storedForms {
+		add(name, form.subresources)
+	}
+	for _, other := range all {
+		add(other.Version, other.Resource.Subresources)
+	}
+	return out
 }
 
 // convert converts obj, of one of kinds, to another of them.

@@ -54,16 +54,21 @@ func (s *Server) getView(q *request, v View) error {
 	if err != nil {
 		return err
 	}
-	obj, err := q.show(v, i.Object.Object)
+	if v.Readable != nil {
+		if err := v.Readable(i.Object.Object); err != nil {
+			return err
+		}
+	}
+	obj, err := q.show(v.From, i.Object.Object)
 	if err != nil {
 		return err
 	}
 	return s.responder.respond(q, http.StatusOK, obj)
 }
 
-// show returns what v shows of obj.
-func (q *request) show(v View, obj runtime.Object) (runtime.Object, error) {
-	view, err := v.From(obj)
+// show returns what from, a function of a View, shows of obj.
+func (q *request) show(from func(runtime.Object) (runtime.Object, error), obj runtime.Object) (runtime.Object, error) {
+	view, err := from(obj)
 	if err != nil {
 		return nil, err
 	}

@@ -180,6 +180,8 @@ type StoredForm struct {
 	complete func(stored runtime.Object)
 	// versions are the versions in which objects may have been stored before.
 	versions []Version
+	// subresources belong to the stored version.
+	subresources []Subresource
 }
 
 // Allocation assigns values that at most one object of a resource may have, such as cluster IPs and

@@ -71,7 +71,7 @@ func (s *Server) createView(q *request, v View) error {
 		s.responder.created(q)
 		return nil
 	}
-	if obj, err = q.show(v, obj); err != nil {
+	if obj, err = q.show(v.From, obj); err != nil {
 		return err
 	}
 	return s.responder.respond(q, http.StatusCreated, obj)

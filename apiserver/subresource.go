@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/planekit/planekit/apiserver/internal/ownership"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -56,6 +57,10 @@ type View struct {
 	// From shows parent as the view's type. Get, update and patch require it. Without it a create is
 	// answered with a Status of success.
 	From func(parent runtime.Object) (runtime.Object, error)
+	// Readable, if not nil, returns the error of a get of parent that has nothing to show.
+	Readable func(parent runtime.Object) error
+	// Base, if not nil, replaces From for what an update or a patch changes.
+	Base func(parent runtime.Object) (runtime.Object, error)
 	// Into changes parent, a copy of the stored object, as body demands, or returns an API status
 	// error. All verbs but get require it.
 	Into func(parent, body runtime.Object) error
@@ -151,6 +156,8 @@ type subresource struct {
 	gvk schema.GroupVersionKind
 	// newBody returns an empty object of that kind; nil if it is the resource's own type.
 	newBody func() runtime.Object
+	// replicas converts the owners of a View with Replicas; nil for all others.
+	replicas ownership.Replicas
 }
 
 func (s Status) resolve() (subresource, error) {

@@ -21,6 +21,7 @@ import (
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 )
 
 // update replaces the object, or what a subresource shows of it.
@@ -37,10 +38,17 @@ func (s *Server) update(q *request) error {
 	if err := q.decode(s, o.FieldValidation, body); err != nil {
 		return err
 	}
-	if err := q.sameObject(body); err != nil {
+	if err := q.sameName(accessor(body)); err != nil {
 		return err
 	}
-	put := func(runtime.Object) (runtime.Object, error) { return body.DeepCopyObject(), nil }
+	put := func(old runtime.Object) (runtime.Object, error) {
+		if old != nil {
+			if uid, was := accessor(body).GetUID(), accessor(old).GetUID(); uid != "" && uid != was {
+				return nil, q.failed("UID", string(uid), string(was))
+			}
+		}
+		return body.DeepCopyObject(), nil
+	}
 	if q.sub == nil && q.kind.CreateOnUpdate {
 		return s.editOrCreate(q, edit{apply: put, creates: true, tracks: true, manager: o.FieldManager, dryRun: len(o.DryRun) > 0})
 	}
@@ -52,7 +60,7 @@ func (s *Server) editOrCreate(q *request, e edit) error {
 	for {
 		obj, err := s.edit(q, e)
 		if view, ok := as[View](q.sub); ok && err == nil {
-			obj, err = q.show(view, obj)
+			obj, err = q.show(view.From, obj)
 		}
 		if !errors.Is(err, errAbsent) {
 			if err != nil {
@@ -116,40 +124,98 @@ func (s *Server) change(q *request, manager string, dryRun bool, next func(view 
 	e := edit{apply: next, tracks: true, manager: manager, dryRun: dryRun}
 	view, isView := as[View](q.sub)
 	if isView {
-		e.admitted = true
-		e.apply = func(old runtime.Object) (runtime.Object, error) { return s.changeView(q, view, dryRun, old, next) }
+		if q.sub.replicas != nil {
+			tracker, err := q.kind.tracker(viewOf(q.sub))
+			if err != nil {
+				return err
+			}
+			e.tracks = false
+			next = s.ownedView(q, tracker, manager, next)
+		}
+		s.changesView(q, view, &e, next)
 	}
 	obj, err := s.edit(q, e)
 	if err != nil {
 		return err
 	}
 	if isView {
-		if obj, err = q.show(view, obj); err != nil {
+		if obj, err = q.show(view.From, obj); err != nil {
 			return err
 		}
 	}
 	return s.responder.respond(q, http.StatusOK, obj)
 }
 
-// changeView lets next change the subresource's view of old, asks admission
-// about the view and returns the object which the view demands.
-func (s *Server) changeView(q *request, v View, dryRun bool, old runtime.Object, next func(runtime.Object) (runtime.Object, error)) (runtime.Object, error) {
-	view, err := q.show(v, old)
+// ownedView returns next with manager as the owner of the fields that it changes in a view.
+func (s *Server) ownedView(q *request, t *ownership.Tracker, manager string, next func(view runtime.Object) (runtime.Object, error)) func(view runtime.Object) (runtime.Object, error) {
+	return func(view runtime.Object) (runtime.Object, error) {
+		body, err := next(view)
+		if err == nil {
+			s.ownerless(q, body, t.Update(view, body, q.manager(manager)))
+		}
+		return body, err
+	}
+}
+
+// changesView makes e an edit that lets next change the subresource's view of an object. Admission is asked
+// about the view. Validating admission sees the view of the object as it will be stored.
+func (s *Server) changesView(q *request, v View, e *edit, next func(runtime.Object) (runtime.Object, error)) {
+	var in *admission.Request
+	e.admitted = true
+	e.apply = func(old runtime.Object) (obj runtime.Object, err error) {
+		in, obj, err = s.changeView(q, v, e.dryRun, old, next)
+		return obj, err
+	}
+	e.validate = func(obj, old runtime.Object) error {
+		view, err := q.show(v.From, obj)
+		if err != nil {
+			return err
+		}
+		was, err := q.show(v.From, old)
+		if err != nil {
+			return err
+		}
+		in.Object, in.OldObject = view, was
+		return s.admitter.validate(q, in)
+	}
+}
+
+// changeView lets next change the subresource's view of old, which has those owners of old who own what it
+// shows. changeView asks mutating admission about the view, and returns the object that the view demands, with
+// the owners of the view.
+func (s *Server) changeView(q *request, v View, dryRun bool, old runtime.Object, next func(runtime.Object) (runtime.Object, error)) (*admission.Request, runtime.Object, error) {
+	base := v.Base
+	if base == nil {
+		base = v.From
+	}
+	view, err := q.show(base, old)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	var owners *managedfields.ScaleHandler
+	if q.sub.replicas != nil {
+		owners = q.sub.replicas.Of(accessor(old), q.kind.gvk.GroupVersion())
+		entries, err := owners.ToSubresource()
+		if err != nil {
+			return nil, nil, err
+		}
+		accessor(view).SetManagedFields(entries)
 	}
 	body, err := next(view)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	in := q.admissionRequest(admission.Update, body, view, dryRun)
 	if err := s.admitter.mutate(q, in); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := s.admitter.validate(q, in); err != nil {
-		return nil, err
+	obj, err := q.intoParent(v, old, admitted(in))
+	if err != nil || owners == nil {
+		return in, obj, err
 	}
-	return q.intoParent(v, old, admitted(in))
+	entries, err := owners.ToParent(accessor(admitted(in)).GetManagedFields())
+	accessor(obj).SetManagedFields(entries)
+	return in, obj, err
 }
 
 // intoParent returns a copy of old changed as body, of the subresource's type,
@@ -288,5 +354,5 @@ func (s *Server) patched(q *request, media types.PatchType, patch []byte, fieldV
 	if err := q.decodeFrom(s, result, wire.JSON, fieldValidation, p.Rest); err != nil {
 		return nil, err
 	}
-	return p.Rest, q.sameObject(p.Rest)
+	return p.Rest, q.sameName(accessor(p.Rest))
 }

@@ -129,7 +129,7 @@ func (r Resource) in(v Version) Resource {
 	out.Schema, out.Warnings, out.Unserved = v.Schema, v.Warnings, false
 	out.StoredAs = &StoredForm{
 		Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, New: r.New,
-		To: v.To, From: v.From, complete: r.Strategy.Default, versions: r.Versions,
+		To: v.To, From: v.From, complete: r.Strategy.Default, versions: r.Versions, subresources: r.Subresources,
 	}
 	if v.Strategy != nil {
 		out.Strategy = *v.Strategy
@@ -301,18 +301,19 @@ func (s Status) convert(_ Resource, c *conversion) Subresource {
 }
 
 func (v View) convert(r Resource, c *conversion) Subresource {
-	from, into := v.From, v.Into
+	readable, into := v.Readable, v.Into
 	v.Strategy, v.Replicas = c.strategy(v.Strategy), ""
 	if v.Version == "" {
 		v.Group, v.Version = r.Group, r.Version
 	}
-	if from != nil {
-		v.From = func(parent runtime.Object) (runtime.Object, error) {
+	v.From, v.Base = c.shown(v.From), c.shown(v.Base)
+	if readable != nil {
+		v.Readable = func(parent runtime.Object) error {
 			stored, err := c.to(parent)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			return from(stored)
+			return readable(stored)
 		}
 	}
 	if into != nil {
@@ -321,6 +322,20 @@ func (v View) convert(r Resource, c *conversion) Subresource {
 		}
 	}
 	return v
+}
+
+// shown returns the function of a View that shows what show does of the stored version; nil if show is nil.
+func (c *conversion) shown(show func(runtime.Object) (runtime.Object, error)) func(runtime.Object) (runtime.Object, error) {
+	if show == nil {
+		return nil
+	}
+	return func(parent runtime.Object) (runtime.Object, error) {
+		stored, err := c.to(parent)
+		if err != nil {
+			return nil, err
+		}
+		return show(stored)
+	}
 }
 
 func (d Deletion) convert(r Resource, c *conversion) Subresource {

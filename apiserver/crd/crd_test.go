@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -259,6 +260,51 @@ func TestSubresourcesAndTables(t *testing.T) {
 	}
 	if cells := fmt.Sprint(table.Rows[0].Cells[:4]); cells != "[a 5 True red]" {
 		t.Errorf("the cells are %s", cells)
+	}
+}
+
+// TestUnsetReplicas: the scale of an object without replicas cannot be read, but it can be set.
+func TestUnsetReplicas(t *testing.T) {
+	a := start(t, nil)
+	a.install(widgets(strings.Replace(widgetSchema, `"integer","default":1`, `"integer"`, 1), widgetMore))
+	a.want(a.do("POST", path, widget("a", `{"size":3}`)), 201, "")
+	merge := "Content-Type: application/merge-patch+json"
+	a.want(a.do("GET", path+"/a/scale", ""), 500, `the spec replicas field ".spec.replicas" does not exist`)
+	a.want(a.do("PATCH", path+"/a/scale", `{"status":{"replicas":1}}`, merge), 400, `the spec replicas field ".spec.replicas" cannot be empty`)
+	a.want(a.do("PUT", path+"/a/scale", `{"metadata":{"name":"a"},"spec":{"replicas":-1}}`), 422,
+		`Widget.example.com "a" is invalid: .spec.replicas: Invalid value: -1: should be a non-negative integer`)
+	a.want(a.do("PUT", path+"/a/scale", `{"metadata":{"name":"a"},"spec":{"replicas":2}}`), 200, `"replicas":2`)
+	a.want(a.do("GET", path+"/a/scale", ""), 200, `"replicas":2`)
+}
+
+// TestScaleKeepsOwners: a request for the scale keeps the entries of owners in all versions of the definition, also
+// of those that are not served.
+func TestScaleKeepsOwners(t *testing.T) {
+	a := start(t, nil)
+	version := func(name, field string, served, stored bool) string {
+		return fmt.Sprintf(`{"name":%q,"served":%t,"storage":%t,"subresources":{"scale":{"specReplicasPath":".spec.%s","statusReplicasPath":".status.n"}},
+			"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","x-kubernetes-preserve-unknown-fields":true,
+			"properties":{"one":{"type":"integer"},"two":{"type":"integer"}}}}}}}`, name, served, stored, field)
+	}
+	definition := func(oldServed bool, rv string) string {
+		return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"` + rv + `},"spec":{"group":"example.com",
+			"scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":[` + version("v1", "one", true, false) + "," + version("v2", "two", oldServed, true) + `]}}`
+	}
+	a.install(definition(true, ""))
+	v2 := strings.Replace(path, "v1", "v2", 1)
+	a.want(a.do("POST", v2+"?fieldManager=old", strings.Replace(widget("a", `{"one":1,"two":2,"x":"y"}`), "/v1", "/v2", 1)), 201, "")
+	d := decode[apiextensions.CustomResourceDefinition](t, a.do("GET", definitions+"/widgets.example.com", ""))
+	a.want(a.do("PUT", definitions+"/widgets.example.com", definition(false, `,"resourceVersion":"`+d.ResourceVersion+`"`)), 200, "")
+	a.eventually(func() bool { return a.do("GET", v2, "").code == 404 })
+	a.want(a.do("PATCH", path+"/a/scale?fieldManager=new", `{"spec":{"replicas":3}}`, "Content-Type: application/merge-patch+json"), 200, `"replicas":3`)
+	got := decode[struct{ Metadata metav1.ObjectMeta }](t, a.want(a.do("GET", path+"/a", ""), 200, `"one":3`))
+	var all []string
+	for _, e := range got.Metadata.ManagedFields {
+		all = append(all, strings.TrimSpace(e.Manager+" "+e.APIVersion+" "+e.Subresource)+" "+e.FieldsV1.GetRawString())
+	}
+	want := []string{`new example.com/v1 scale {"f:spec":{"f:one":{}}}`, `old example.com/v2 {"f:spec":{".":{},"f:one":{},"f:x":{}}}`}
+	if !slices.Equal(all, want) {
+		t.Errorf("owned by %q", all)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -214,45 +214,39 @@ func (v *version) subresources() []apiserver.Subresource {
 
 var scaleGVK = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 
+// unset is spec.replicas of a scale that a request changes, where the object has no such field.
+const unset = math.MinInt32
+
 // scaleView is the scale subresource.
 func (v *version) scaleView() apiserver.View {
-	paths := v.scale()
+	paths := scalePaths{v.scale()}
 	spec := fieldsOf(paths.SpecReplicasPath)
+	missing := func(parent runtime.Object) bool {
+		_, found, err := unstructured.NestedInt64(parent.(*Object).Fields, spec...)
+		return err == nil && !found
+	}
 	return apiserver.View{
 		Name: "scale", Verbs: []string{"get", "update", "patch"}, Replicas: strings.Join(spec, "."), Strategy: v.strategy(),
 		Group: scaleGVK.Group, Version: scaleGVK.Version, Kind: scaleGVK.Kind,
-		New: func() runtime.Object { return &autoscalingv1.Scale{} },
-		From: func(parent runtime.Object) (runtime.Object, error) {
-			o := parent.(*Object)
-			scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{
-				Name: o.Name, Namespace: o.Namespace, UID: o.UID, ResourceVersion: o.ResourceVersion, CreationTimestamp: o.CreationTimestamp,
-			}}
-			n, found, err := unstructured.NestedInt64(o.Fields, spec...)
-			if err != nil {
-				return nil, apierrors.NewInternalError(err)
+		New:  func() runtime.Object { return &autoscalingv1.Scale{} },
+		From: func(parent runtime.Object) (runtime.Object, error) { return paths.show(parent.(*Object)) },
+		Readable: func(parent runtime.Object) error {
+			if missing(parent) {
+				return apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", paths.SpecReplicasPath))
 			}
-			if !found {
-				return nil, apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", paths.SpecReplicasPath))
+			return nil
+		},
+		Base: func(parent runtime.Object) (runtime.Object, error) {
+			scale, err := paths.show(parent.(*Object))
+			if err == nil && missing(parent) {
+				scale.Spec.Replicas = unset
 			}
-			scale.Spec.Replicas = int32(n)
-			if n, _, err = unstructured.NestedInt64(o.Fields, fieldsOf(paths.StatusReplicasPath)...); err != nil {
-				return nil, apierrors.NewInternalError(err)
-			}
-			scale.Status.Replicas = int32(n)
-			if paths.LabelSelectorPath != nil && *paths.LabelSelectorPath != "" {
-				if scale.Status.Selector, _, err = unstructured.NestedString(o.Fields, fieldsOf(*paths.LabelSelectorPath)...); err != nil {
-					return nil, apierrors.NewInternalError(err)
-				}
-			}
-			return scale, nil
+			return scale, err
 		},
 		Into: func(parent, body runtime.Object) error {
 			o, scale := parent.(*Object), body.(*autoscalingv1.Scale)
-			if scale.Spec.Replicas < 0 {
-				return &apierrors.StatusError{ErrStatus: metav1.Status{
-					Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
-					Message: fmt.Sprintf("Scale.autoscaling %q is invalid: spec.replicas: Invalid value: %d: should be a non-negative integer", o.Name, scale.Spec.Replicas),
-				}}
+			if scale.Spec.Replicas == unset {
+				return apierrors.NewBadRequest(fmt.Sprintf("the spec replicas field %q cannot be empty", paths.SpecReplicasPath))
 			}
 			if o.Fields == nil {
 				o.Fields = map[string]any{}
@@ -260,4 +254,31 @@ func (v *version) scaleView() apiserver.View {
 			return unstructured.SetNestedField(o.Fields, int64(scale.Spec.Replicas), spec...)
 		},
 	}
+}
+
+// scalePaths are the fields of an object that its scale shows.
+type scalePaths struct {
+	*apiextensions.CustomResourceSubresourceScale
+}
+
+// show returns the scale of o.
+func (p scalePaths) show(o *Object) (*autoscalingv1.Scale, error) {
+	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{
+		Name: o.Name, Namespace: o.Namespace, UID: o.UID, ResourceVersion: o.ResourceVersion, CreationTimestamp: o.CreationTimestamp,
+	}}
+	n, _, err := unstructured.NestedInt64(o.Fields, fieldsOf(p.SpecReplicasPath)...)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	scale.Spec.Replicas = int32(n)
+	if n, _, err = unstructured.NestedInt64(o.Fields, fieldsOf(p.StatusReplicasPath)...); err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	scale.Status.Replicas = int32(n)
+	if p.LabelSelectorPath != nil && *p.LabelSelectorPath != "" {
+		if scale.Status.Selector, _, err = unstructured.NestedString(o.Fields, fieldsOf(*p.LabelSelectorPath)...); err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+	}
+	return scale, nil
 }

@@ -42,7 +42,7 @@ func Scale[T runtime.Object](s Strategy[T], k kind.Kind[T], view func(T) Scaled)
 			return showScale(view(parent.(T)))
 		},
 		Into: func(parent, body runtime.Object) error {
-			return setScale(view(parent.(T)), body.(*autoscalingv1.Scale), k.Plural)
+			return setScale(view(parent.(T)), body.(*autoscalingv1.Scale), schema.GroupResource{Group: k.Group, Resource: k.Plural + "/scale"})
 		},
 	}
 }
@@ -65,14 +65,14 @@ func showScale(v Scaled) (*autoscalingv1.Scale, error) {
 	}, nil
 }
 
-func setScale(v Scaled, s *autoscalingv1.Scale, plural string) error {
+func setScale(v Scaled, s *autoscalingv1.Scale, resource schema.GroupResource) error {
 	var ps check.Problems
 	ps.NotNegative(field.NewPath("spec", "replicas"), int64(s.Spec.Replicas))
 	if len(ps.List) > 0 {
 		return apierrors.NewInvalid(scaleGVK.GroupKind(), v.Meta.GetName(), ps.List)
 	}
-	if err := Precondition(v.Meta, s); err != nil {
-		return apierrors.NewConflict(schema.GroupResource{Group: "apps", Resource: plural + "/scale"}, v.Meta.GetName(), err)
+	if err := sameUID(v.Meta, s); err != nil {
+		return apierrors.NewConflict(resource, v.Meta.GetName(), err)
 	}
 	*v.Desired = new(s.Spec.Replicas)
 	return nil
@@ -81,12 +81,19 @@ func setScale(v Scaled, s *autoscalingv1.Scale, plural string) error {
 // Precondition returns an error unless have has the UID and the resource version of want, if want
 // has any.
 func Precondition(have, want metav1.Object) error {
-	if uid := want.GetUID(); uid != "" && uid != have.GetUID() {
-		// Clients know the text in this form.
-		return fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, have.GetUID())
+	if err := sameUID(have, want); err != nil {
+		return err
 	}
 	if rv := want.GetResourceVersion(); rv != "" && rv != have.GetResourceVersion() {
 		return fmt.Errorf("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", rv, have.GetResourceVersion())
+	}
+	return nil
+}
+
+func sameUID(have, want metav1.Object) error {
+	if uid := want.GetUID(); uid != "" && uid != have.GetUID() {
+		// Clients know the text in this form.
+		return fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, have.GetUID())
 	}
 	return nil
 }
