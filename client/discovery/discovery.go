@@ -37,6 +37,8 @@ type Mapping struct {
 	Namespaced bool
 	// Verbs are the operations that the server supports, such as "list".
 	Verbs []string
+	// Subresources are the names of the subresources, such as "scale".
+	Subresources []string
 }
 
 // Path returns the path of the resource's objects in namespace. namespace is empty for all
@@ -135,9 +137,15 @@ func get(ctx context.Context, c *client.Client, path string, into any) error {
 }
 
 func (c *Catalog) add(gv schema.GroupVersion, resources []metav1.APIResource) {
+	subresources := map[string][]string{} // by the resource's name
+	for _, r := range resources {
+		if resource, subresource, ok := strings.Cut(r.Name, "/"); ok {
+			subresources[resource] = append(subresources[resource], subresource)
+		}
+	}
 	for _, r := range resources {
 		if strings.Contains(r.Name, "/") {
-			continue // a subresource
+			continue
 		}
 		singular := r.SingularName
 		if singular == "" {
@@ -145,7 +153,7 @@ func (c *Catalog) add(gv schema.GroupVersion, resources []metav1.APIResource) {
 		}
 		c.Mappings = append(c.Mappings, Mapping{
 			Group: gv.Group, Version: gv.Version, Plural: r.Name, Singular: singular, Kind: r.Kind,
-			ShortNames: r.ShortNames, Namespaced: r.Namespaced, Verbs: r.Verbs,
+			ShortNames: r.ShortNames, Namespaced: r.Namespaced, Verbs: r.Verbs, Subresources: subresources[r.Name],
 		})
 	}
 }
@@ -176,4 +184,22 @@ func (c *Catalog) Resolve(word string) (Mapping, error) {
 		}
 	}
 	return Mapping{}, &UnknownError{word}
+}
+
+// UnknownKindError reports that the server has no resource of that kind. Its text is kubectl's.
+type UnknownKindError struct{ Kind schema.GroupVersionKind }
+
+func (e *UnknownKindError) Error() string {
+	return fmt.Sprintf("no matches for kind %q in version %q", e.Kind.Kind, e.Kind.GroupVersion())
+}
+
+// ForKind returns the resource of a kind in that version. If there is none, the error is an
+// [*UnknownKindError].
+func (c *Catalog) ForKind(kind schema.GroupVersionKind) (Mapping, error) {
+	for i := range c.Mappings {
+		if m := &c.Mappings[i]; m.Kind == kind.Kind && m.Group == kind.Group && m.Version == kind.Version {
+			return *m, nil
+		}
+	}
+	return Mapping{}, &UnknownKindError{kind}
 }

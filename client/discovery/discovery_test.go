@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,6 +106,33 @@ func TestResolve(t *testing.T) {
 	}
 	if m, _ := catalog.Resolve("pods"); m.Path("") != "/api/v1/pods" || m.GroupKind() != "pod" {
 		t.Errorf("%+v", m)
+	}
+}
+
+// TestForKind: a kind is found in its version only, with its subresources.
+func TestForKind(t *testing.T) {
+	c, stop := serve(served)
+	defer stop()
+	catalog, err := discovery.Fetch(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := catalog.ForKind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
+	if err != nil || m.Plural != "pods" || !slices.Equal(m.Subresources, []string{"status"}) {
+		t.Errorf("%+v %v", m, err)
+	}
+	m, err = catalog.ForKind(schema.GroupVersionKind{Group: "apps", Version: "v1beta1", Kind: "Deployment"})
+	if err != nil || m.Path("x") != "/apis/apps/v1beta1/namespaces/x/deployments" || m.Subresources != nil {
+		t.Errorf("%+v %v", m, err)
+	}
+	for want, kind := range map[string]schema.GroupVersionKind{
+		`no matches for kind "Deployment" in version "apps/v2"`: {Group: "apps", Version: "v2", Kind: "Deployment"},
+		`no matches for kind "pod" in version "v1"`:             {Version: "v1", Kind: "pod"},
+	} {
+		var unknown *discovery.UnknownKindError
+		if _, err := catalog.ForKind(kind); !errors.As(err, &unknown) || err.Error() != want {
+			t.Errorf("%v: %v", kind, err)
+		}
 	}
 }
 
