@@ -1,4 +1,4 @@
-// Package generators makes objects from the flags of kubectl run.
+// Package generators makes objects from the flags of kubectl run and kubectl autoscale.
 //
 //	object, err := generators.Run(generators.RunOptions{Name: "nginx", Image: "nginx", Replicas: 3})
 //
