@@ -15,6 +15,7 @@ import (
 
 // environment holds the program's streams and variables; a test has its own.
 type environment struct {
+	In       io.Reader
 	Out, Err io.Writer
 	Getenv   func(string) string
 	Home     string
@@ -77,7 +78,7 @@ func (c *cli) root() *cobra.Command {
 	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "path to the kubeconfig file")
 	flags.StringVar(&c.context, "context", "", "name of the kubeconfig context to use")
 	flags.StringVarP(&c.namespace, "namespace", "n", "", "namespace of the request")
-	root.AddCommand(c.runCommand(), c.getCommand(), c.deleteCommand(), c.scaleCommand(), c.explainCommand(), c.certificateCommand(), c.tokenCommand())
+	root.AddCommand(c.runCommand(), c.getCommand(), c.deleteCommand(), c.scaleCommand(), c.autoscaleCommand(), c.explainCommand(), c.certificateCommand(), c.tokenCommand())
 	return root
 }
 

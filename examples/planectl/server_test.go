@@ -55,6 +55,13 @@ func TestAgainstAServer(t *testing.T) {
 	if got := run("get", "deploy/nginx", "-o", "yaml"); !strings.Contains(got.out, "\n  replicas: 5\n") {
 		t.Errorf("%+v", got)
 	}
+	check(run("autoscale", "deploy/nginx", "--min=2", "--max=5", "--cpu=70%", "--dry-run=server"),
+		result{0, "horizontalpodautoscaler.autoscaling/nginx autoscaled (server dry run)\n", ""})
+	check(run("autoscale", "deploy/nginx", "--min=2", "--max=5", "--cpu=70%"), result{0, "horizontalpodautoscaler.autoscaling/nginx autoscaled\n", ""})
+	check(run("autoscale", "deploy/nginx", "--max=5"), result{1, "", "Error from server (AlreadyExists): horizontalpodautoscalers.autoscaling \"nginx\" already exists\n"})
+	check(run("autoscale", "deploy/nginx", "--name=x", "--max=5", "--cpu=0%"), result{1, "",
+		"The HorizontalPodAutoscaler \"x\" is invalid: spec.metrics[0].resource.target.averageUtilization: Invalid value: 0: must be greater than 0\n"})
+	check(run("delete", "hpa", "nginx"), result{0, "horizontalpodautoscaler.autoscaling \"nginx\" deleted from default namespace\n", ""})
 	check(run("delete", "pod", "shell", "--now"), result{0, "pod \"shell\" deleted from default namespace\n", ""})
 	check(run("delete", "deployments.apps", "nginx"), result{0, "deployment.apps \"nginx\" deleted from default namespace\n", ""})
 	check(run("get", "pods,deploy"), result{0, "", "No resources found in default namespace.\n"})
