@@ -94,16 +94,23 @@ func (w *world) Resource(context.Context, string, labels.Selector, corev1.Resour
 	return out, w.metricError
 }
 
+// failure returns the error of the metrics API.
+func (w *world) failure() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.metricError
+}
+
 func (w *world) Pods(context.Context, string, labels.Selector, Metric) (map[string]Sample, error) {
 	return nil, errors.New("unable to fetch metrics from custom metrics API: no custom metrics API (custom.metrics.k8s.io) registered")
 }
 
 func (w *world) Object(context.Context, string, autoscalingv2.CrossVersionObjectReference, Metric) (int64, error) {
-	return 30_000, nil
+	return 30_000, w.failure()
 }
 
 func (w *world) External(context.Context, string, Metric) ([]int64, error) {
-	return []int64{20_000, 30_000}, nil
+	return []int64{20_000, 30_000}, w.failure()
 }
 
 func (w *world) UpdateStatus(_ context.Context, a *autoscalingv2.HorizontalPodAutoscaler) (*autoscalingv2.HorizontalPodAutoscaler, error) {
@@ -259,6 +266,12 @@ func TestFailures(t *testing.T) {
 	const noMetric = "unable to get metric q: unable to fetch metrics from custom metrics API: no custom metrics API (custom.metrics.k8s.io) registered"
 	pods := autoscalingv2.MetricSpec{Type: autoscalingv2.PodsMetricSourceType, Pods: &autoscalingv2.PodsMetricSource{
 		Metric: autoscalingv2.MetricIdentifier{Name: "q"}, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: milli(1000)}}}
+	external := autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
+		Metric: autoscalingv2.MetricIdentifier{Name: "q"}, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: milli(10_000)}}}
+	object := func(target autoscalingv2.MetricTarget) autoscalingv2.MetricSpec {
+		return autoscalingv2.MetricSpec{Type: autoscalingv2.ObjectMetricSourceType, Object: &autoscalingv2.ObjectMetricSource{
+			DescribedObject: autoscalingv2.CrossVersionObjectReference{Kind: "Queue", Name: "q"}, Metric: autoscalingv2.MetricIdentifier{Name: "q"}, Target: target}}
+	}
 	for _, test := range []struct {
 		name      string
 		change    func(*autoscalingv2.HorizontalPodAutoscaler)
@@ -289,15 +302,24 @@ func TestFailures(t *testing.T) {
 			autoscalingv2.ScalingActive, "True ValidMetricFound: the HPA was able to successfully calculate a replica count from cpu resource utilization (percentage of request)", nil, 5},
 		{"one of two, down", func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.Metrics = append(a.Spec.Metrics, pods) }, func(w *world) { w.load = 3 },
 			autoscalingv2.ScalingActive, "False FailedGetPodsMetric: the HPA was unable to compute the replica count: " + noMetric, nil, 3},
-		{"external", func(a *autoscalingv2.HorizontalPodAutoscaler) {
-			a.Spec.Metrics[0] = autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
-				Metric: autoscalingv2.MetricIdentifier{Name: "q"}, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: milli(10_000)}}}
-		}, nil, autoscalingv2.ScalingActive, "True ValidMetricFound: the HPA was able to successfully calculate a replica count from external metric q(nil)", nil, 5},
+		{"external", func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.Metrics[0] = external }, nil, autoscalingv2.ScalingActive,
+			"True ValidMetricFound: the HPA was able to successfully calculate a replica count from external metric q(nil)", nil, 5},
 		{"object", func(a *autoscalingv2.HorizontalPodAutoscaler) {
-			a.Spec.Metrics[0] = autoscalingv2.MetricSpec{Type: autoscalingv2.ObjectMetricSourceType, Object: &autoscalingv2.ObjectMetricSource{
-				DescribedObject: autoscalingv2.CrossVersionObjectReference{Kind: "Queue", Name: "q"}, Metric: autoscalingv2.MetricIdentifier{Name: "q"},
-				Target: autoscalingv2.MetricTarget{Type: autoscalingv2.ValueMetricType, Value: milli(15_000)}}}
+			a.Spec.Metrics[0] = object(autoscalingv2.MetricTarget{Type: autoscalingv2.ValueMetricType, Value: milli(15_000)})
 		}, nil, autoscalingv2.ScalingActive, "True ValidMetricFound: the HPA was able to successfully calculate a replica count from Queue metric q", nil, 6},
+		{"no external metric", func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.Metrics[0] = external },
+			func(w *world) { w.metricError = errors.New("unable to fetch") }, autoscalingv2.ScalingActive,
+			"False FailedGetExternalMetric: the HPA was unable to compute the replica count: unable to get external metric default/q/nil: unable to fetch",
+			[]string{"FailedGetExternalMetric: unable to get external metric default/q/nil: unable to fetch",
+				"FailedComputeMetricsReplicas: invalid metrics (1 invalid out of 1), first error is: failed to get q external metric value: failed to get q external metric: " +
+					"unable to get external metric default/q/nil: unable to fetch"}, 3},
+		{"no metric of an object", func(a *autoscalingv2.HorizontalPodAutoscaler) {
+			a.Spec.Metrics[0] = object(autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: milli(1000)})
+		}, func(w *world) { w.metricError = errors.New("unable to fetch") }, autoscalingv2.ScalingActive,
+			"False FailedGetObjectMetric: the HPA was unable to compute the replica count: unable to get metric q: Queue on default q/unable to fetch",
+			[]string{"FailedGetObjectMetric: unable to get metric q: Queue on default q/unable to fetch",
+				"FailedComputeMetricsReplicas: invalid metrics (1 invalid out of 1), first error is: failed to get object metric value: failed to get q object metric: " +
+					"unable to get metric q: Queue on default q/unable to fetch"}, 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -115,9 +115,18 @@ func (q *question) ask(ctx context.Context, m *autoscalingv2.MetricSpec) (measur
 		out, err = q.podsMetric(ctx, m.Pods)
 	case m.Type == autoscalingv2.ObjectMetricSourceType && m.Object != nil:
 		reason, what = "FailedGetObjectMetric", "object metric value"
+		if m.Object.Target.Type == autoscalingv2.AverageValueMetricType {
+			what += fmt.Sprintf(": failed to get %s object metric", m.Object.Metric.Name)
+		}
 		out, err = q.object(ctx, m.Object)
 	case m.Type == autoscalingv2.ExternalMetricSourceType && m.External != nil:
-		reason, what = "FailedGetExternalMetric", m.External.Metric.Name+" external metric value"
+		name := m.External.Metric.Name
+		reason, what = "FailedGetExternalMetric", name+" external metric value"
+		if m.External.Target.AverageValue != nil {
+			what += fmt.Sprintf(": failed to get %s external metric", name)
+		} else {
+			what += ": failed to get external metric " + name
+		}
 		out, err = q.external(ctx, m.External)
 	default:
 		err = fmt.Errorf("unknown metric source type %q", m.Type)
@@ -227,7 +236,8 @@ func (q *question) object(ctx context.Context, m *autoscalingv2.ObjectMetricSour
 	}
 	usage, err := q.config.Source.Object(ctx, q.hpa.Namespace, m.DescribedObject, metric)
 	if err != nil {
-		err = fmt.Errorf("unable to get metric %s: %w on %s %s/%s", metric.Name, err, m.DescribedObject.Kind, q.hpa.Namespace, m.DescribedObject.Name)
+		// This is the order of words in Kubernetes.
+		err = fmt.Errorf("unable to get metric %s: %s on %s %s/%w", metric.Name, m.DescribedObject.Kind, q.hpa.Namespace, m.DescribedObject.Name, err)
 		return measure{}, err
 	}
 	status := &autoscalingv2.ObjectMetricStatus{DescribedObject: m.DescribedObject, Metric: m.Metric}
@@ -255,10 +265,7 @@ func (q *question) external(ctx context.Context, m *autoscalingv2.ExternalMetric
 		}
 	}
 	if err != nil {
-		if m.Target.AverageValue != nil {
-			return measure{}, fmt.Errorf("failed to get %s external metric: %w", metric.Name, err)
-		}
-		return measure{}, fmt.Errorf("failed to get external metric %s: %w", metric.Name, err)
+		return measure{}, err
 	}
 	var usage int64
 	for _, value := range values {
@@ -277,7 +284,7 @@ func (q *question) external(ctx context.Context, m *autoscalingv2.ExternalMetric
 		return out, nil
 	}
 	if out.replicas, err = q.byValue(usage, m.Target.Value.MilliValue()); err != nil {
-		return measure{}, fmt.Errorf("failed to get external metric %s: %w", metric.Name, err)
+		return measure{}, err
 	}
 	status.Current.Value = milli(usage)
 	return out, nil
