@@ -203,6 +203,11 @@ func (t *catalog) Groups() []*group {
 	return slices.Concat(first, listed, last)
 }
 
+// hasGroup reports whether Config has resources of a group.
+func (t *catalog) hasGroup(name string) bool {
+	return slices.ContainsFunc(t.groups, func(g *group) bool { return g.Name == name && t.isFixed(g) })
+}
+
 // isFixed reports whether g has resources of Config.
 func (t *catalog) isFixed(g *group) bool {
 	return slices.ContainsFunc(g.Versions, func(v string) bool { return t.fixed[schema.GroupVersion{Group: g.Name, Version: v}] })

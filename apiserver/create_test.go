@@ -74,6 +74,8 @@ func TestCreateRefuses(t *testing.T) {
 		{"on an object", configPath + "/x", configMap("x", ""), "", 405, ""},
 		{"all namespaces", "/api/v1/configmaps", configMap("x", ""), "", 404, ""},
 		{"unknown resource", "/api/v1/namespaces/default/widgets", `{}`, "", 404, "the server could not find the requested resource"},
+		{"unknown version", "/apis/apps/v9/namespaces/default/deployments", `{}`, "", 404, "the server could not find the requested resource"},
+		{"unknown group", "/apis/nowhere/v1/namespaces/default/widgets", `{}`, "", 404, "404 page not found"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := &api{t, a.client, a.base}

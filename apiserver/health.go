@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/apiserver/internal/reply"
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
 )
 
@@ -54,7 +55,7 @@ func (h *health) serve(w http.ResponseWriter, r *http.Request, segments []string
 		only := strings.Join(segments[1:], "/")
 		checks = selectChecks(checks, func(name string) bool { return name == only })
 		if len(checks) == 0 {
-			return notServed()
+			return wire.ErrNoPath
 		}
 	}
 	checks = selectChecks(checks, func(name string) bool {

@@ -75,6 +75,9 @@ func (c *call) route() error {
 		return c.server.routePath(&c.w, c.r, c.info, c.catalog)
 	}
 	if c.kind == nil {
+		if !c.catalog.hasGroup(c.info.Group) {
+			return wire.ErrNoPath
+		}
 		return notServed()
 	}
 	q := &request{call: c, w: &c.w, r: c.r, info: c.info, kind: c.kind, sub: c.sub, user: c.user}
@@ -157,10 +160,11 @@ func (s *Server) routePath(w http.ResponseWriter, r *http.Request, info requestl
 		if len(segments) == 1 {
 			return s.responder.JSON(w, r, http.StatusOK, wire.JSON, s.config.Version)
 		}
+		return notServed()
 	case "":
 		return s.responder.JSON(w, r, http.StatusOK, wire.JSON, map[string][]string{"paths": s.paths(t)})
 	}
-	return notServed()
+	return wire.ErrNoPath
 }
 
 // handler returns who serves path beside the server itself: the handler of just

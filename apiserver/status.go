@@ -73,7 +73,7 @@ func statusError(code int32, reason metav1.StatusReason, format string, args ...
 
 func badRequest(format string, args ...any) error { return wire.BadRequest(format, args...) }
 
-// notServed returns Kubernetes' error for an unknown path.
+// notServed returns Kubernetes' error for a resource that its group lacks.
 func notServed() error { return wire.NotServed() }
 
 // writeError answers with err. Nothing may have been written before.
@@ -87,6 +87,10 @@ func (p *responder) writeError(w http.ResponseWriter, r *http.Request, err error
 	}
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
+	}
+	if errors.Is(err, wire.ErrNoPath) {
+		http.NotFound(w, r)
+		return
 	}
 	out, negotiateErr := wire.Negotiate(r, wire.Accepts{Proto: true, CBOR: true})
 	if negotiateErr != nil {

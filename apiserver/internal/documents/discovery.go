@@ -44,6 +44,9 @@ func (d *Documents) ServeDiscovery(w http.ResponseWriter, r *http.Request, segme
 		doc = d.resourceList(segments[1], segments[2])
 	}
 	if isNil(doc) {
+		if !core && len(segments) > 1 && d.group(segments[1]) == nil {
+			return wire.ErrNoPath
+		}
 		return wire.NotServed()
 	}
 	d.replies.Object(w, r, http.StatusOK, out, doc)

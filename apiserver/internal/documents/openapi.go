@@ -27,7 +27,7 @@ func (d *Documents) ServeOpenAPI(w http.ResponseWriter, r *http.Request, segment
 		return d.serveV2(w, r)
 	}
 	if len(segments) == 0 || segments[0] != "v3" {
-		return wire.NotServed()
+		return wire.ErrNoPath
 	}
 	if _, err := wire.Negotiate(r, wire.Accepts{}); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (d *Documents) ServeOpenAPI(w http.ResponseWriter, r *http.Request, segment
 	}
 	build := d.v3[strings.Join(segments[1:], "/")]
 	if build == nil {
-		return wire.NotServed()
+		return wire.ErrNoPath
 	}
 	doc, err := build()
 	if err != nil {

@@ -18,10 +18,14 @@ func StatusError(code int32, reason metav1.StatusReason, format string, args ...
 	}}
 }
 
-// NotServed returns Kubernetes' error for an unknown path.
+// NotServed returns Kubernetes' error for a resource that its group lacks.
 func NotServed() error {
 	return StatusError(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 }
+
+// ErrNoPath is the error for a path below no API group of the server. As in Kubernetes, the answer is a
+// text without a Status. A client then makes the Status, and puts into its message what it asked for.
+var ErrNoPath = StatusError(http.StatusNotFound, metav1.StatusReasonNotFound, "404 page not found")
 
 // BadRequest returns an API error with the code 400.
 func BadRequest(format string, args ...any) error {
