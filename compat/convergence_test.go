@@ -35,7 +35,7 @@ func TestConvergence(t *testing.T) {
 			client: "kube-controller-manager", shows: "our controllers over our API server make of the same manifests what it makes over a stock kube-apiserver",
 		},
 	}
-	scenarios := slices.Concat(convergence.Deployments(), convergence.Jobs(), convergence.Others(), convergence.Mirrors(), convergence.Replications())
+	scenarios := slices.Concat(convergence.Deployments(), convergence.Jobs(), convergence.Others(), convergence.Mirrors(), convergence.Replications(), convergence.Autoscalers())
 	var reference []convergence.Played
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {
@@ -130,6 +130,6 @@ func stockControllers(bin string) func(testing.TB, string) {
 	return func(t testing.TB, kubeconfig string) {
 		stock.NewManager(t, bin, stock.ManagerConfig{
 			Kubeconfig: kubeconfig, Controllers: convergence.StockControllers, CA: convergence.Authority,
-		})
+		}, "--horizontal-pod-autoscaler-sync-period", convergence.AutoscalingPeriod.String())
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/planekit/planekit/plane/planetest"
 	"github.com/planekit/planekit/plane/stack"
 	"github.com/planekit/planekit/reconcile/controllers/account"
+	"github.com/planekit/planekit/reconcile/controllers/autoscale"
 )
 
 // OurServer starts our control plane without controllers and scheduler, and returns the path of its
@@ -53,7 +54,10 @@ func OurControllers(t testing.TB, path string) {
 	set, err := controllerset.New(controllerset.Config{
 		ClientFor: func(*user.Info, string) (*client.Client, error) { return api, nil },
 		Caches:    all, RootCA: []byte(Authority), SignToken: signer(t),
-		Options: controllerset.Options{Choose: StockControllers}, Log: log,
+		Options: controllerset.Options{
+			Choose: StockControllers, Tuning: controllerset.Tuning{Autoscaling: autoscale.Tuning{Period: AutoscalingPeriod}},
+		},
+		Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)

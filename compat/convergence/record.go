@@ -31,6 +31,7 @@ var kinds = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "events"},
 	{Group: "apps", Version: "v1", Resource: "deployments"},
 	{Group: "apps", Version: "v1", Resource: "replicasets"},
+	{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"},
 	{Group: "batch", Version: "v1", Resource: "jobs"},
 	{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"},
 	{Group: "networking.k8s.io", Version: "v1", Resource: "servicecidrs"},
@@ -81,11 +82,23 @@ func (r *record) note(object any) {
 	u := object.(*unstructured.Unstructured)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, ok := r.order[u.GetUID()]; !ok {
+	_, known := r.order[u.GetUID()]
+	if !known {
 		r.order[u.GetUID()] = len(r.order)
 	}
 	r.seen[u.GetUID()] = u
+	if known && repeats(u) {
+		return // for as long as there is the autoscaler
+	}
 	r.changed[roomOf(u)] = time.Now()
+}
+
+// repeats reports whether u is an Event about a failure that a controller of autoscalers meets once
+// more in each period.
+func repeats(u *unstructured.Unstructured) bool {
+	component, _, _ := unstructured.NestedString(u.Object, "source", "component")
+	kind, _, _ := unstructured.NestedString(u.Object, "type")
+	return u.GetKind() == "Event" && component == "horizontal-pod-autoscaler" && kind == "Warning"
 }
 
 // roomOf is the scenario that an object belongs to: that of its namespace's name,

@@ -3,6 +3,7 @@ package convergence
 import (
 	"context"
 	_ "embed"
+	"fmt"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,7 @@ var StockControllers = []string{
 	"garbage-collector-controller", "namespace-controller", "serviceaccount-controller", "serviceaccount-token-controller",
 	"root-ca-certificate-publisher-controller", "endpoints-controller", "endpointslice-controller",
 	"endpointslice-mirroring-controller", "resourcequota-controller", "clusterrole-aggregation-controller", "service-cidr-controller",
+	"horizontal-pod-autoscaler-controller",
 }
 
 // Side is one API server with one set of controllers.
@@ -35,7 +37,7 @@ type Side struct {
 }
 
 // NewSide returns the side that a kubeconfig leads to, and creates its node. The side
-// records changes until ctx is done.
+// records changes and serves metrics of pods until ctx is done.
 func NewSide(ctx context.Context, path string) (*Side, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
@@ -49,6 +51,9 @@ func NewSide(ctx context.Context, path string) (*Side, error) {
 	}
 	if s.dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return nil, err
+	}
+	if err := serveMetrics(ctx, s); err != nil {
+		return nil, fmt.Errorf("serve metrics: %w", err)
 	}
 	if s.record, err = newRecord(ctx, s.dynamic); err != nil {
 		return nil, err

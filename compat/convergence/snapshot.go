@@ -132,7 +132,7 @@ func eventLines(n names, events []*unstructured.Unstructured) []string {
 		line := fmt.Sprintf("%s %s: %s %s by %s: %s", field("involvedObject", "kind"), field("involvedObject", "name"),
 			field("type"), field("reason"), field("source", "component"), field("message"))
 		count, ok, _ := unstructured.NestedInt64(e.Object, "count")
-		if !ok {
+		if !ok || repeats(e) {
 			count = 1
 		}
 		counts[line] += count
