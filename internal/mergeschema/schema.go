@@ -11,7 +11,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 
 	kinds "k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/schema"
@@ -184,7 +186,8 @@ func (sh *sharing) mapOf(m *model, preserve bool) (*schema.Map, error) {
 		return nil, err
 	}
 	out := &schema.Map{ElementRelationship: relationship}
-	for name, p := range m.Properties {
+	for _, name := range slices.Sorted(maps.Keys(m.Properties)) {
+		p := m.Properties[name]
 		field, err := sh.element(&p, preserve)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)

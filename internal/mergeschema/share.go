@@ -44,9 +44,7 @@ func (sh *sharing) list(l *schema.List) *schema.List {
 	return l
 }
 
-// object shares a map, whose fields it sorts.
 func (sh *sharing) object(m *schema.Map) *schema.Map {
-	slices.SortFunc(m.Fields, func(a, b schema.StructField) int { return strings.Compare(a.Name, b.Name) })
 	var h maphash.Hash
 	h.SetSeed(sh.seed)
 	for _, f := range m.Fields {
