@@ -23,23 +23,31 @@ const AutoscalingPeriod = time.Second
 // Autoscalers returns the scenarios of HorizontalPodAutoscalers.
 func Autoscalers() []Scenario {
 	return []Scenario{
-		{Name: "autoscaled", Steps: []Step{
-			{Name: "a load without an autoscaler", Do: all(setUsage("web", "200m"), createDeployment(with(deployment("web", 1), func(d *appsv1.Deployment) {
-				d.Spec.Template.Spec.Containers[0].Resources.Requests = requests
-			})))},
+		{Name: "rising", Steps: []Step{
+			{Name: "a load without an autoscaler", Do: all(setUsage("web", "200m"), createDeployment(requesting(deployment("web", 1))))},
 			// From one replica to four at once, which brings the pods to half their requests.
-			{Name: "up", Do: createAutoscaler(targeting(autoscaler("web", 1, 5, cpu(50)), "apps/v1", "Deployment")), Until: scaledTo("web", 4)},
+			{Name: "up", Do: createAutoscaler(ofDeployment(autoscaler("web", 1, 5, cpu(50)))), Until: scaledTo("web", 4)},
 			{Name: "up to the maximum", Do: setUsage("web", "800m"), Until: scaledTo("web", 5)},
-			{Name: "down, stabilized", Do: setUsage("web", "100m"), Until: hasReason("web", autoscalingv2.AbleToScale, "ScaleDownStabilized")},
+			{Name: "delete", Do: deleteAutoscalers},
+		}},
+		{Name: "falling", Steps: []Step{
+			{Name: "a load", Do: all(setUsage("web", "150m"), createDeployment(requesting(deployment("web", 3))))},
+			{Name: "steady", Do: createAutoscaler(ofDeployment(autoscaler("web", 1, 5, cpu(50)))), Until: scaledTo("web", 3)},
+			{Name: "down, stabilized", Do: setUsage("web", "30m"), Until: hasReason("web", autoscalingv2.AbleToScale, "ScaleDownStabilized")},
 			{Name: "down by one a minute", Do: changeAutoscaler("web", func(a *autoscalingv2.HorizontalPodAutoscaler) {
 				a.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleDown: &autoscalingv2.HPAScalingRules{
 					StabilizationWindowSeconds: ptr.To[int32](0),
 					Policies:                   []autoscalingv2.HPAScalingPolicy{{Type: autoscalingv2.PodsScalingPolicy, Value: 1, PeriodSeconds: 60}},
 				}}
-			}), Until: hasReason("web", autoscalingv2.ScalingLimited, "ScaleDownLimit")},
-			{Name: "below a new minimum", Do: changeAutoscaler("web", limits(6, 7)), Until: scaledTo("web", 6)},
+			}), Until: scaledTo("web", 2)},
+			{Name: "delete", Do: deleteAutoscalers},
+		}},
+		{Name: "limits", Steps: []Step{
+			{Name: "a load", Do: all(setUsage("web", "150m"), createDeployment(requesting(deployment("web", 1))))},
+			{Name: "below the minimum", Do: createAutoscaler(ofDeployment(autoscaler("web", 3, 5, cpu(50)))), Until: scaledTo("web", 3)},
 			{Name: "above a new maximum", Do: changeAutoscaler("web", limits(1, 2)), Until: scaledTo("web", 2)},
 			{Name: "stopped by hand", Do: changeDeployment("web", replicas(0)), Until: hasReason("web", autoscalingv2.ScalingActive, "ScalingDisabled")},
+			{Name: "delete", Do: deleteAutoscalers},
 		}},
 		{Name: "measured", Steps: []Step{
 			{Name: "pods", Do: all(createReplicaSet(measured(replicaSet("memory", 1))), createReplicaSet(measured(replicaSet("partly", 1))),
@@ -50,6 +58,7 @@ func Autoscalers() []Scenario {
 				createAutoscaler(targeting(autoscaler("partly", 1, 4, podsMetric("requests"), cpu(50)), "apps/v1beta1", "ReplicaSet")),
 				createAutoscaler(autoscaler("container", 1, 4, container("main", 50))),
 			), Until: allOf(scaledTo("memory", 2), scaledTo("partly", 2), scaledTo("container", 1))},
+			{Name: "delete", Do: deleteAutoscalers},
 		}},
 		{Name: "unmeasured", Steps: []Step{
 			{Name: "pods", Do: all(each(func(name string) do {
@@ -70,12 +79,18 @@ func Autoscalers() []Scenario {
 				// The metric that is known asks for no more replicas, so nothing is scaled.
 				createAutoscaler(autoscaler("fewer", 1, 3, cpu(50), podsMetric("requests"), externalMetric("depth"))),
 			), Until: eachHasCondition},
+			{Name: "delete", Do: deleteAutoscalers},
 		}},
 	}
 }
 
 // requests are the requests of each pod whose use is measured.
 var requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+
+func requesting(d *appsv1.Deployment) *appsv1.Deployment {
+	d.Spec.Template.Spec.Containers[0].Resources.Requests = requests
+	return d
+}
 
 func measured(set *appsv1.ReplicaSet) *appsv1.ReplicaSet {
 	set.Spec.Template.Spec.Containers[0].Resources.Requests = requests
@@ -97,6 +112,10 @@ func autoscaler(name string, least, most int32, metrics ...autoscalingv2.MetricS
 func targeting(a *autoscalingv2.HorizontalPodAutoscaler, version, kind string) *autoscalingv2.HorizontalPodAutoscaler {
 	a.Spec.ScaleTargetRef.APIVersion, a.Spec.ScaleTargetRef.Kind = version, kind
 	return a
+}
+
+func ofDeployment(a *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv2.HorizontalPodAutoscaler {
+	return targeting(a, "apps/v1", "Deployment")
 }
 
 func utilization(percent int32) autoscalingv2.MetricTarget {
@@ -177,6 +196,11 @@ func changeAutoscaler(name string, change func(*autoscalingv2.HorizontalPodAutos
 			return err
 		})
 	}
+}
+
+// deleteAutoscalers deletes all autoscalers of a room, so that they are no load for those that still play.
+func deleteAutoscalers(ctx context.Context, r *Room) error {
+	return r.Client.AutoscalingV2().HorizontalPodAutoscalers(r.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 }
 
 // setUsage sets what the pods of an app use together.

@@ -14,5 +14,7 @@
 // controllers make no more changes, so that the states in between do not depend on
 // the speed of a controller.
 //
+// [metrics] serves what pods use, which a scenario sets, through the API server.
+//
 // [names] replaces values that necessarily differ before they are compared.
 package convergence
