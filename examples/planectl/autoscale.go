@@ -26,6 +26,7 @@ type autoscaler struct {
 	dryRun  string
 	output  string
 	manager string
+	printed int
 }
 
 func (c *cli) autoscaleCommand() *cobra.Command {
@@ -160,6 +161,9 @@ func (a *autoscaler) one(ctx context.Context, t *target, given string) error {
 		if became = "autoscaled"; a.dryRun == "server" {
 			became += " (server dry run)"
 		}
+	}
+	if a.printed++; a.printed > 1 && a.output == "yaml" {
+		fmt.Fprintln(a.Out, "---")
 	}
 	return a.printOne(made, became, a.output)
 }

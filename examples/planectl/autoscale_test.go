@@ -111,6 +111,10 @@ func TestAutoscaleFiles(t *testing.T) {
 	if len(c.asked) != 2 || !strings.Contains(c.asked[0], "/namespaces/shop/") || !strings.Contains(c.asked[1], "/namespaces/other/") {
 		t.Errorf("asked %s", c.asked)
 	}
+	got := c.run("autoscale", "-f", path, "--max=2", "--dry-run=client", "-o", "yaml")
+	if documents := strings.Split(got.out, "---\n"); len(documents) != 2 || !strings.Contains(documents[1], "name: db") || len(c.asked) != 0 {
+		t.Errorf("%+v %s", got, c.asked)
+	}
 	list := `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"}}]}`
 	c.check(c.run("autoscale", "-f", file(list), "--max=2"), result{0, autoscaled + "\n", ""})
 	for text, want := range map[string]string{
