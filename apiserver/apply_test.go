@@ -122,7 +122,7 @@ func TestApplyRefuses(t *testing.T) {
 		{"metadata a list", "?fieldManager=m", "apiVersion: v1\nkind: Pod\nmetadata: []", 400, "metadata must be an object"},
 		{"duplicate key", "?fieldManager=m&fieldValidation=Strict", "apiVersion: v1\napiVersion: v1\nkind: Pod", 400, "already set"},
 		{"stale", "?fieldManager=m", "apiVersion: v1\nkind: Pod\nmetadata: {name: p, resourceVersion: '1'}", 409, "the object has been modified"},
-		{"other uid", "?fieldManager=m", "apiVersion: v1\nkind: Pod\nmetadata: {name: p, uid: x}", 409, "Precondition failed"},
+		{"other uid", "?fieldManager=m", "apiVersion: v1\nkind: Pod\nmetadata: {name: p, uid: x}", 422, `metadata.uid: Invalid value: "x": field is immutable`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := &api{t, a.client, a.base}

@@ -96,6 +96,7 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 		if err := q.sameNamespace(accessor(admitted(in))); err != nil {
 			return nil, err
 		}
+		accessor(admitted(in)).SetGeneration(accessor(old).GetGeneration())
 		q.prepare(admitted(in), old) // again, because admission may have set any field
 	}
 	holds, err := s.allocate(q, admitted(in), old, e.dryRun)
@@ -134,11 +135,14 @@ func (q *request) prepare(obj, old runtime.Object) {
 	}
 }
 
-// carry checks the preconditions in obj, its UID and resourceVersion, and copies from the stored
-// object the metadata that no client may change.
+// carry checks the preconditions in obj, its resourceVersion and, of a view, its UID, and copies from the
+// stored object the metadata that no client may change. Another UID of the object itself is invalid.
 func (q *request) carry(obj, old runtime.Object) error {
 	m, was := accessor(obj), accessor(old)
-	if uid := m.GetUID(); uid != "" && uid != was.GetUID() {
+	if m.GetUID() == "" {
+		m.SetUID(was.GetUID())
+	}
+	if uid := m.GetUID(); uid != was.GetUID() && q.ownType() {
 		return q.failed("UID", string(uid), string(was.GetUID()))
 	}
 	revision, err := parseRevision(m.GetResourceVersion())
@@ -152,7 +156,6 @@ func (q *request) carry(obj, old runtime.Object) error {
 		return apierrors.NewConflict(q.kind.gr, q.info.Name, errModified)
 	}
 	m.SetResourceVersion(was.GetResourceVersion())
-	m.SetUID(was.GetUID())
 	m.SetCreationTimestamp(was.GetCreationTimestamp())
 	m.SetGeneration(was.GetGeneration())
 	m.SetSelfLink("")
@@ -191,7 +194,7 @@ func (q *request) validateChange(obj, old runtime.Object) error {
 		errs = append(errs, strategy.ValidateUpdate(q.r.Context(), obj, old)...)
 	}
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(q.kind.gvk.GroupKind(), q.info.Name, errs)
+		return apierrors.NewInvalid(q.kind.gvk.GroupKind(), accessor(obj).GetName(), errs)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func TestPatch(t *testing.T) {
 		{"strategic merges in a list", podPath + "/p", `{"spec":{"containers":[{"name":"c","image":"nginx:2"}]}}`, strategicPatch, 200, `"image":"nginx:2"`},
 		{"merge replaces a list", podPath + "/p", `{"spec":{"containers":[{"name":"c","image":"nginx:3"}]}}`, mergePatch, 200, `"containers":[{"name":"c","image":"nginx:3"`},
 		{"stale", configPath + "/web", `{"metadata":{"resourceVersion":"` + revision + `"}}`, mergePatch, 409, modified},
-		{"other uid", configPath + "/web", `{"metadata":{"uid":"x"}}`, mergePatch, 409, "Precondition failed"},
+		{"other uid", configPath + "/web", `{"metadata":{"uid":"x"}}`, mergePatch, 422, `metadata.uid: Invalid value: "x": field is immutable`},
 		{"other name", configPath + "/web", `{"metadata":{"name":"x"}}`, mergePatch, 400, "does not match the name"},
 		{"other kind", configPath + "/web", `{"kind":"Pod"}`, mergePatch, 400, "cannot be handled as a ConfigMap"},
 		{"missing path", configPath + "/web", `[{"op":"remove","path":"/data/none"}]`, jsonPatch, 422, ""},

@@ -1,10 +1,13 @@
 package apiserver_test
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/apiserver/apiservertest"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -150,5 +153,20 @@ func TestBindingSubresource(t *testing.T) {
 	a.want(a.do("POST", podPath+"/other/binding", bind), 400, "does not match the name on the URL")
 	if got := into[corev1.Pod](t, a.do("GET", podPath+"/p", "")); got.Spec.NodeName != "n1" {
 		t.Errorf("node %q", got.Spec.NodeName)
+	}
+}
+
+// TestAdmissionSetsNoGeneration: the generation of an object whose kind does not count it stays.
+func TestAdmissionSetsNoGeneration(t *testing.T) {
+	a := start(t, apiservertest.WithAdmission(admit{mutate: func(_ context.Context, r *admission.Request) error {
+		if m := r.Object.(*corev1.ConfigMap); r.Operation == admission.Update {
+			m.Generation, m.Namespace = 30, ""
+		}
+		return nil
+	}}))
+	a.create(configPath, configMap("web", ""))
+	got := into[corev1.ConfigMap](t, a.want(a.do("PATCH", configPath+"/web", `{"data":{"a":"b"}}`, mergePatch), 200, ""))
+	if got.Generation != 0 || got.Namespace != "default" {
+		t.Errorf("%+v", got.ObjectMeta)
 	}
 }
