@@ -60,13 +60,13 @@ func (h *admissionHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
 }
 
-// withoutSystem removes what the server itself sets, which it does at another time than kube-apiserver does: before
-// mutating webhooks are asked, and the defaults of a version after all of them.
+// withoutSystem removes what the server itself sets, which it does at another time than kube-apiserver does: the
+// generation before mutating webhooks are asked about an update, and the defaults of a version after all of them.
 func withoutSystem(v any) {
 	clean(v)
 	switch v := v.(type) {
 	case map[string]any:
-		for _, name := range []string{"uid", "creationTimestamp", "generation", "managedFields", "da", "db"} {
+		for _, name := range []string{"generation", "da", "db", "f:da", "f:db"} {
 			delete(v, name)
 		}
 		for _, one := range v {
