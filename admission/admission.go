@@ -44,7 +44,7 @@ type Request struct {
 	Subresource string
 	// Namespace is empty for cluster-scoped objects.
 	Namespace string
-	// Name is empty for a create with generateName until the name is generated.
+	// Name is empty for a create with generateName until the name is generated, after all mutators.
 	Name string
 	// User is the user that sent the request.
 	User *user.Info
@@ -53,7 +53,8 @@ type Request struct {
 	DryRun bool
 
 	// Object is the object to be stored; nil for delete and connect. A mutator changes it in place
-	// or replaces it by another of the same Go type. A validator must not change it.
+	// or replaces it by another of the same Go type. A validator must not change it. A mutator sees a
+	// new object without UID and creationTimestamp, which the server sets afterwards.
 	Object any
 	// OldObject is the stored object; nil for create. It is shared and must not be changed.
 	OldObject any

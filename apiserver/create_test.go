@@ -2,11 +2,14 @@ package apiserver_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/planekit/planekit/admission"
@@ -17,6 +20,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestCreateSetsWhatOnlyTheServerMay(t *testing.T) {
@@ -204,6 +209,58 @@ func TestMutatingAdmissionSeesNoIdentity(t *testing.T) {
 	if want := made[0].Name + " " + made[0].Name + " true false 1"; validated[2] != want || validated[3] != "b b true false 1" || validated[4] != "c c true false 1" {
 		t.Errorf("validating admission has seen %q", validated)
 	}
+}
+
+// TestGeneratedNamesCollide: many creates at once get names of two that are free, each mutated once, and validated under
+// the names that it tries.
+func TestGeneratedNamesCollide(t *testing.T) {
+	var mutated, validated atomic.Int64
+	a := start(t, apiservertest.WithConfig(func(c *apiserver.Config) { c.Identities = &fewNames{} }), apiservertest.WithAdmission(admit{
+		mutate: func(_ context.Context, r *admission.Request) error {
+			mutated.Add(1)
+			if m := r.Object.(*corev1.ConfigMap); m.Name != "" || m.UID != "" {
+				return errors.New("an earlier try is left")
+			}
+			return nil
+		},
+		validate: func(_ context.Context, r *admission.Request) error {
+			validated.Add(1)
+			if m := r.Object.(*corev1.ConfigMap); r.Name != m.Name || m.UID == "" {
+				return errors.New("no name")
+			}
+			return nil
+		},
+	}))
+	const clients = 20
+	var made, conflicts atomic.Int64
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			switch got := a.do("POST", configPath, `{"metadata":{"generateName":"web-"}}`); got.code {
+			case http.StatusCreated:
+				made.Add(1)
+			case http.StatusConflict:
+				conflicts.Add(1)
+			default:
+				t.Errorf("%d %s", got.code, got.body)
+			}
+		})
+	}
+	all.Wait()
+	if made.Load() != 2 || conflicts.Load() != clients-2 || mutated.Load() != clients || validated.Load() < 8*(clients-2) {
+		t.Errorf("%d made, %d conflicts, %d mutated, %d validated", made.Load(), conflicts.Load(), mutated.Load(), validated.Load())
+	}
+}
+
+// fewNames generates two names in turn.
+type fewNames struct{ uids, names atomic.Int64 }
+
+func (f *fewNames) UID(schema.GroupResource, string, string) types.UID {
+	return types.UID(fmt.Sprint("uid-", f.uids.Add(1)))
+}
+
+func (f *fewNames) Suffix(schema.GroupResource, string, string) string {
+	return fmt.Sprintf("aaaa%d", f.names.Add(1)%2)
 }
 
 // TestAdmissionBreaksManagedFields: owners that admission sets are kept only if they can be read.

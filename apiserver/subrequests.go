@@ -47,6 +47,9 @@ func (s *Server) admitCreate(q *request, body runtime.Object, dryRun bool) (runt
 func (s *Server) readAdmitted(q *request) (body runtime.Object, dryRun bool, err error) {
 	body, dryRun, err = s.readCreate(q)
 	if err == nil {
+		if _, ok := as[Deletion](q.sub); ok {
+			wipe(accessor(body)) // what a View gets may be a condition
+		}
 		err = q.sameObject(body)
 	}
 	if err == nil {
