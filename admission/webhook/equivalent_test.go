@@ -169,6 +169,10 @@ func TestEquivalent(t *testing.T) {
 			"reportingInstance":"i","action":"A","reason":"R","type":"Normal","regarding":{"kind":"Pod","namespace":"default","name":"p"}}`,
 			"metadata.annotations.by", "core", "CREATE v1 v1  as Event.v1 events.v1 ; v1 map[];  map[]", 0},
 	} {
+		if test.method != "POST" {
+			// A change of an object that the server's cache does not show yet is tried twice, with reviews of each try.
+			w.do("GET", test.path, "")
+		}
 		before, reviews := conversion.asked.Load(), len(check.calls())
 		a := w.do(test.method, test.path, test.body)
 		if a.code > 201 || a.field(test.field) != test.value {
