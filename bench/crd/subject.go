@@ -270,7 +270,7 @@ func (s *subject) together(context.Context) (all []figure, err error) {
 	}{
 		{"create an object", http.MethodPost, widgetsPath, func(i int) []byte { return widget(i, 1, "") }},
 		{"get an object", http.MethodGet, widgetsPath + "/w%d", func(int) []byte { return nil }},
-		{"update an object", http.MethodPatch, widgetsPath + "/w%d", func(int) []byte { return []byte(`{"spec":{"size":2}}`) }},
+		{"patch an object", http.MethodPatch, widgetsPath + "/w%d", func(int) []byte { return []byte(`{"spec":{"size":2}}`) }},
 	} {
 		before, err := s.server.CPU()
 		if err != nil {
