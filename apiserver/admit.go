@@ -23,9 +23,18 @@ type admitter struct{ plugins Admission }
 
 // mutate runs the mutating half of admission and completes what it left.
 func (a *admitter) mutate(q *request, in *admission.Request) error {
-	if a.plugins == nil {
-		return nil
+	if a.plugins != nil {
+		if err := a.change(q, in); err != nil {
+			return err
+		}
 	}
+	if m, ok := in.Object.(metav1.Object); ok {
+		q.uniqueOwners(m, " after mutating admission happens")
+	}
+	return nil
+}
+
+func (a *admitter) change(q *request, in *admission.Request) error {
 	before, tracked := in.Object.(metav1.Object)
 	var owners []metav1.ManagedFieldsEntry
 	if tracked {

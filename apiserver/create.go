@@ -53,6 +53,7 @@ func (s *Server) create(q *request) error {
 	if err := q.beginLife(obj); err != nil {
 		return err
 	}
+	q.uniqueOwners(accessor(obj), "")
 	s.ownNew(q, obj, o.FieldManager)
 	created, err := s.admitNew(q, obj, len(o.DryRun) > 0)
 	if err != nil {

@@ -41,6 +41,7 @@ func (s *Server) update(q *request) error {
 	if err := q.sameName(accessor(body)); err != nil {
 		return err
 	}
+	q.uniqueOwners(accessor(body), "")
 	put := func(old runtime.Object) (runtime.Object, error) {
 		if old != nil {
 			if uid, was := accessor(body).GetUID(), accessor(old).GetUID(); uid != "" && uid != was {

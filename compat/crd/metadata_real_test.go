@@ -123,6 +123,7 @@ const (
 	deployPath  = "/apis/apps/v1/namespaces/default/deployments"
 	rolesPath   = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 	roleVersion = `"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole"`
+	owner       = `{"apiVersion":"v1","kind":"ConfigMap","name":"one","uid":"u"}`
 	workload    = `"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}`
 )
 
@@ -147,6 +148,9 @@ func creates() []request {
 		{"PATCH", mapsPath + "/three?fieldManager=m", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"three","creationTimestamp":"2020-01-01T00:00:00Z","generation":7}}`, applyPatch},
 		{"PATCH", mapsPath + "/deleted?fieldManager=m", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"deleted","deletionTimestamp":"2020-01-01T00:00:00Z"}}`, applyPatch},
 		{"PATCH", doorsPath + "/three?fieldManager=m", door(`"name":"three","creationTimestamp":"2020-01-01T00:00:00Z","generation":7`), applyPatch},
+		{"POST", mapsPath, `{"metadata":{"name":"owned","ownerReferences":[` + owner + `,` + owner + `]}}`, ""},
+		{"PUT", mapsPath + "/owned", `{"metadata":{"name":"owned","ownerReferences":[` + owner + `,` + owner + `]}}`, ""},
+		{"PATCH", mapsPath + "/owned", `{"metadata":{"ownerReferences":[` + owner + `,` + owner + `]}}`, mergePatch},
 		{"POST", "/api/v1/namespaces", `{"metadata":{"name":"two","namespace":"y"}}`, ""},
 		{"POST", rolesPath, `{"metadata":{"name":"two","namespace":"y"}}`, ""},
 		{"PUT", rolesPath + "/two", `{"metadata":{"name":"two","namespace":"y","labels":{"a":"b"}}}`, ""},
@@ -220,7 +224,7 @@ func (h *metadataHook) compare(t *testing.T, sides []*side, r request) {
 		if media == "" {
 			media = "application/json"
 		}
-		answer := sameAnswer(s.do(r.method, r.path, r.body, "Content-Type: "+media))
+		answer := sameAnswer(s.do(r.method, r.path, r.body, "Content-Type: "+media)) + strings.Join(s.warnings, "\n")
 		answers = append(answers, generated.ReplaceAllString(storageErrors.ReplaceAllString(answer, ""), `SUFFIX"`))
 		reviews = append(reviews, h.took())
 	}

@@ -20,7 +20,8 @@ type side struct {
 	base   string
 	token  string
 	// put is the body of a PUT without one.
-	put string
+	put      string
+	warnings []string // of the last answer
 }
 
 // do sends a request and returns the answer and its code.
@@ -47,6 +48,7 @@ func (s *side) do(method, path, body string, headers ...string) (map[string]any,
 		s.t.Fatal(err)
 	}
 	defer response.Body.Close()
+	s.warnings = response.Header.Values("Warning")
 	data, err := io.ReadAll(response.Body)
 	if err != nil {
 		s.t.Fatal(err)
