@@ -42,7 +42,11 @@ func newVersion(d *apiextensions.CustomResourceDefinition, spec *apiextensions.C
 		if source == nil {
 			source = &props{Type: "object"}
 		}
-		return structural.Compile(source)
+		compiled, err := structural.Compile(source)
+		if err != nil {
+			return nil, err
+		}
+		return compiled.Shared(), nil
 	})
 	v.rules = sync.OnceValue(func() Rules {
 		s, err := v.schema()

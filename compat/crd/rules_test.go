@@ -419,7 +419,7 @@ func TestRules(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			mine, their := compiler.Compile(ours), schemacel.NewValidator(theirs, true, celconfig.PerCallLimit)
+			mine, their := compiler.Compile(ours.Shared()), schemacel.NewValidator(theirs, true, celconfig.PerCallLimit)
 			var old map[string]any
 			for range 6 {
 				obj, _ := g.valueOf(made).(map[string]any)

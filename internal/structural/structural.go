@@ -74,7 +74,6 @@ func Compile(s *apiextensions.JSONSchemaProps) (*Schema, error) {
 	out, err := compile(s)
 	if err == nil {
 		out.settle(out, nil)
-		out = (&sharing{byContent: map[string]*Schema{}, numbers: map[*Schema]int{}}).share(out)
 	}
 	return out, err
 }

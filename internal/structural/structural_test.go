@@ -134,6 +134,7 @@ func FuzzComplete(f *testing.F) {
 		if err != nil {
 			return
 		}
+		s = s.Shared()
 		s.Complete(obj, true)
 		once := runtime.DeepCopyJSON(obj)
 		if unknown := s.Complete(obj, true); len(unknown) > 0 {
@@ -158,7 +159,7 @@ func TestShared(t *testing.T) {
 		"g":{"type":"string","default":"x"}, "h":{"type":"string","default":"y"}, "i":{"type":"string","default":"x"},
 		"whole":{"type":"object","x-kubernetes-embedded-resource":true,"properties":{"kind":{"type":"string"},"apiVersion":{"type":"string"},
 			"metadata":{"type":"object","default":{"namespace":"n","none":1}},"other":{"type":"object","default":{"namespace":"n","none":1}}}}}}`)
-	p := s.Properties
+	p := s.Shared().Properties
 	for _, same := range [][2]*structural.Schema{{p["a"], p["b"]}, {p["a"].Properties["size"], p["c"].Properties["size"]}, {p["g"], p["i"]}, {p["a"].Properties["name"], p["d"].Properties["nam"]}} {
 		if same[0] != same[1] {
 			t.Errorf("%v and %v are two", same[0], same[1])

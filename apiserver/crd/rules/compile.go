@@ -138,7 +138,7 @@ type node struct {
 	names             []string // of properties, sorted
 }
 
-// compilation compiles the rules of one definition. Schemas that are one (see [structural.Compile]) share a node.
+// compilation compiles the rules of one definition. Schemas that are one (see [structural.Schema.Shared]) share a node.
 type compilation struct {
 	*Compiler
 	nodes map[use]*node

@@ -42,7 +42,7 @@ func compile(t testing.TB, c *rules.Compiler, text string) crd.Rules {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.Compile(s)
+	return c.Compile(s.Shared())
 }
 
 // schema returns a schema of a resource with fields and a rule.
