@@ -224,7 +224,12 @@ func (h *metadataHook) compare(t *testing.T, sides []*side, r request) {
 		if media == "" {
 			media = "application/json"
 		}
-		answer := sameAnswer(s.do(r.method, r.path, r.body, "Content-Type: "+media)) + strings.Join(s.warnings, "\n")
+		answer := sameAnswer(s.do(r.method, r.path, r.body, "Content-Type: "+media))
+		for _, w := range s.warnings {
+			if !strings.Contains(w, "acts on it yet") { // that is what planekit says of kinds that it only stores
+				answer += "\n" + w
+			}
+		}
 		answers = append(answers, generated.ReplaceAllString(storageErrors.ReplaceAllString(answer, ""), `SUFFIX"`))
 		reviews = append(reviews, h.took())
 	}
