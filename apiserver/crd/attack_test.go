@@ -231,13 +231,13 @@ func TestLargeDefinition(t *testing.T) {
 		fmt.Fprintf(&fields, `"field%d":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string","description":"Name of part %d of the thing, as others know it."}}}},`, i, i)
 	}
 	body := define("larges", "Large", `{"type":"object","properties":{`+fields.String()+`"z":{"type":"string","default":"x"}}}`, "")
-	measure := func() uint64 {
+	measure := func() int64 {
 		for range 3 {
 			runtime.GC()
 		}
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
+		return int64(m.HeapAlloc)
 	}
 	use := func(plural, kind, field string) {
 		objects := "/apis/example.com/v1/namespaces/default/" + plural
@@ -248,11 +248,11 @@ func TestLargeDefinition(t *testing.T) {
 	use("widgets", "Widget", `"size":1`) // which also fills the tables that all share
 	before := measure()
 	a.install(body)
-	if grown := measure() - before; grown > 4*uint64(len(body)) {
+	if grown := measure() - before; grown > 4*int64(len(body)) {
 		t.Errorf("a definition of %d bytes takes %d", len(body), grown)
 	}
 	use("larges", "Large", `"z":"x"`)
-	if grown := measure() - before; grown > 4*uint64(len(body)) {
+	if grown := measure() - before; grown > 4*int64(len(body)) {
 		t.Errorf("a definition of %d bytes takes %d in use", len(body), grown)
 	}
 }

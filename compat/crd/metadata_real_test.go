@@ -226,7 +226,7 @@ func (h *metadataHook) compare(t *testing.T, sides []*side, r request) {
 		}
 		answer := sameAnswer(s.do(r.method, r.path, r.body, "Content-Type: "+media))
 		for _, w := range s.warnings {
-			if !strings.Contains(w, "acts on it yet") { // that is what planekit says of kinds that it only stores
+			if !strings.Contains(w, "acts on it yet") { // a warning about a kind that planekit only stores
 				answer += "\n" + w
 			}
 		}
