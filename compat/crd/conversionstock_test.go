@@ -4,6 +4,7 @@ package crd
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -76,6 +77,9 @@ func clean(v any) {
 }
 
 type request struct{ method, path, body, media string }
+
+// contentType returns the media type of the body, which is JSON if r names none.
+func (r request) contentType() string { return cmp.Or(r.media, "application/json") }
 
 const (
 	mergePatch = "application/merge-patch+json"
@@ -164,11 +168,7 @@ func compareAnswers(t *testing.T, sides []*side, what string, r request) {
 	t.Helper()
 	var got []string
 	for _, s := range sides {
-		media := r.media
-		if media == "" {
-			media = "application/json"
-		}
-		got = append(got, sameAnswer(s.do(r.method, r.path, r.body, "Content-Type: "+media)))
+		got = append(got, sameAnswer(s.do(r.method, r.path, r.body, "Content-Type: "+r.contentType())))
 	}
 	if got[0] != got[1] {
 		t.Errorf("%s: %s %s %s: %.3000s\nwant %.3000s", what, r.method, r.path, r.body, got[1], got[0])

@@ -33,13 +33,21 @@ func (h *admissionHook) took() string {
 	return out
 }
 
-func (h *admissionHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// reviewed returns the request of an AdmissionReview; nil if it has answered that r has none.
+func reviewed(w http.ResponseWriter, r *http.Request) map[string]any {
 	var review struct{ Request map[string]any }
-	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+	if err := json.NewDecoder(r.Body).Decode(&review); err != nil || review.Request == nil {
 		http.Error(w, "no review", http.StatusBadRequest)
+		return nil
+	}
+	return review.Request
+}
+
+func (h *admissionHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := reviewed(w, r)
+	if q == nil {
 		return
 	}
-	q := review.Request
 	response := map[string]any{"uid": q["uid"], "allowed": true}
 	kind := q["kind"].(map[string]any)["kind"].(string)
 	patch := map[string]string{
@@ -190,11 +198,7 @@ func TestRealEquivalent(t *testing.T) {
 		var reviews, answers []string
 		for _, s := range sides {
 			h.took()
-			media := r.media
-			if media == "" {
-				media = "application/json"
-			}
-			answer, code := s.do(r.method, r.path, r.body, "Content-Type: "+media)
+			answer, code := s.do(r.method, r.path, r.body, "Content-Type: "+r.contentType())
 			withoutSystem(answer)
 			answers = append(answers, sameAnswer(answer, code))
 			reviews = append(reviews, h.took())

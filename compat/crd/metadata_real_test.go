@@ -75,12 +75,10 @@ func (h *metadataHook) took() string {
 }
 
 func (h *metadataHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var review struct{ Request map[string]any }
-	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
-		http.Error(w, "no review", http.StatusBadRequest)
+	q := reviewed(w, r)
+	if q == nil {
 		return
 	}
-	q := review.Request
 	response := map[string]any{"uid": q["uid"], "allowed": true}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -220,11 +218,7 @@ func (h *metadataHook) compare(t *testing.T, sides []*side, r request) {
 	var reviews, answers []string
 	for _, s := range sides {
 		h.took()
-		media := r.media
-		if media == "" {
-			media = "application/json"
-		}
-		answer := sameAnswer(s.do(r.method, r.path, r.body, "Content-Type: "+media))
+		answer := sameAnswer(s.do(r.method, r.path, r.body, "Content-Type: "+r.contentType()))
 		for _, w := range s.warnings {
 			if !strings.Contains(w, "acts on it yet") { // a warning about a kind that planekit only stores
 				answer += "\n" + w

@@ -120,11 +120,7 @@ func compareOwnerless(t *testing.T, sides []*side, what string, r request) {
 	t.Helper()
 	var got []string
 	for _, s := range sides {
-		media := r.media
-		if media == "" {
-			media = "application/json"
-		}
-		answer, code := s.do(r.method, r.path, r.body, "Content-Type: "+media)
+		answer, code := s.do(r.method, r.path, r.body, "Content-Type: "+r.contentType())
 		withoutOwners(answer)
 		got = append(got, sameAnswer(answer, code))
 	}
