@@ -18,7 +18,7 @@ func FuzzEncode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var fields map[string]any
 		if err := utiljson.Unmarshal(text, &fields); err != nil || fields == nil {
-			t.Skip()
+			return
 		}
 		got, err := appendValue(nil, fields)
 		want, wantErr := json.Marshal(fields)
