@@ -11,6 +11,7 @@ var sharedWalls = []wall{
 		{"k8s.io/apimachinery", machinery},
 	}},
 	{packages: "internal/recent", closed: true},
+	{packages: "internal/budget", closed: true},
 	{packages: "internal/hookclient", closed: true},
 	{packages: "internal/certfile", closed: true, may: []allowance{{"internal/lastvalid", "files that change are followed in one way"}}},
 	{packages: "internal/lastvalid", closed: true},

@@ -10,6 +10,7 @@ import (
 	"github.com/planekit/planekit/apiserver/internal/intake"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/internal/budget"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -48,7 +49,8 @@ func (c *call) receive() error {
 	return err
 }
 
-// readIntoMemory replaces the body of the request by one in memory.
+// readIntoMemory replaces the body of the request by one in memory, and gives the request the budget for a
+// body of its size. Requests without a body have the default budget.
 func (c *call) readIntoMemory() error {
 	r := c.r
 	if r.ContentLength > wire.MaxBody && c.remote == nil {
@@ -83,7 +85,8 @@ func (c *call) readIntoMemory() error {
 		c.audit.request = b.data
 	}
 	c.body.Read(int64(len(b.data)))
-	r.Body = b
+	c.r = r.WithContext(budget.Attach(r.Context(), budget.ForBody(len(b.data))))
+	c.r.Body = b
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/internal/budget"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -151,7 +152,7 @@ func (c *call) begin() error {
 	if !c.longRunning {
 		var ctx context.Context
 		ctx, c.cancel = context.WithTimeout(c.r.Context(), requestTimeout)
-		c.r = c.r.WithContext(ctx)
+		c.r = c.r.WithContext(budget.Attach(ctx, budget.Default))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/planekit/planekit/apiserver/internal/wire"
+	"github.com/planekit/planekit/internal/budget"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,8 @@ func toStatus(err error) metav1.Status {
 	case errors.As(err, &status):
 	case errors.As(err, &tooLarge):
 		status = apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", tooLarge.Limit))
+	case errors.Is(err, budget.ErrExceeded):
+		status = apierrors.NewRequestEntityTooLargeError(err.Error())
 	case errors.Is(err, storage.ErrCompacted):
 		status = apierrors.NewResourceExpired("The resourceVersion for the provided watch is too old.")
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
