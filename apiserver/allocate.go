@@ -73,12 +73,8 @@ func (h *holds) late() error {
 
 // settle gives back what was taken where the object was certainly not stored.
 func (h *holds) settle(err error) {
-	var status apierrors.APIStatus
-	if h == nil || err == nil {
-		return
-	}
-	if errors.As(err, &status) || errors.Is(err, storage.ErrExists) ||
-		errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrNotFound) {
+	var unknown *unknownOutcome
+	if h != nil && err != nil && !errors.As(err, &unknown) {
 		h.attempt.GiveUp(h.q.r.Context())
 	}
 }

@@ -227,7 +227,7 @@ func (s *Server) insert(q *request, obj runtime.Object, dryRun bool) (runtime.Ob
 	if m.GetResourceVersion() != "" {
 		return nil, badRequest("resourceVersion should not be set on objects to be created")
 	}
-	record, err := s.config.Store.Commit(ctx, storage.Change{Op: storage.Create, Key: key, Value: data, TTL: q.kind.TTL})
+	record, err := s.commit(ctx, storage.Change{Op: storage.Create, Key: key, Value: data, TTL: q.kind.TTL})
 	if err != nil {
 		return nil, err
 	}

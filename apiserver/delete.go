@@ -125,7 +125,7 @@ func (s *Server) removeRecord(q *request, o *metav1.DeleteOptions, record storag
 	if len(o.DryRun) > 0 {
 		return obj, !stays, nil
 	}
-	written, err := s.config.Store.Commit(q.r.Context(), change)
+	written, err := s.commit(q.r.Context(), change)
 	if err != nil {
 		return nil, false, err
 	}

@@ -41,10 +41,14 @@ var errAbsent = errors.New("nothing to edit")
 // edit applies e to the request's object and returns the object as stored.
 func (s *Server) edit(q *request, e edit) (runtime.Object, error) {
 	obj, err := s.changeRecord(q, func(record storage.Record) (runtime.Object, error) { return s.attempt(q, e, record) })
-	if e.creates && errors.Is(err, storage.ErrNotFound) {
+	switch {
+	case err == nil:
+		// Also if nothing has changed: a server that stored it before may have failed.
+		return s.initializing.finish(q, obj, e.dryRun)
+	case e.creates && errors.Is(err, storage.ErrNotFound):
 		return nil, errAbsent
 	}
-	return obj, storageError(err, q.kind.gr, q.info.Name)
+	return nil, storageError(err, q.kind.gr, q.info.Name)
 }
 
 // attempt applies e to record. It fails with storage.ErrConflict when the
@@ -217,7 +221,7 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 	case q.kind.released(obj, old):
 		change.Op, change.Value, change.TTL = storage.Delete, nil, 0
 	case bytes.Equal(data, record.Value) && !record.Stale:
-		return s.initializing.finish(q, old, e.dryRun) // a server that stored it before may have failed
+		return old, nil
 	}
 	if change.Op == storage.Update {
 		if obj, err = q.kind.asStored(q.r.Context(), obj, data); err != nil {
@@ -227,7 +231,7 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 	if e.dryRun {
 		return obj, nil
 	}
-	written, err := s.config.Store.Commit(q.r.Context(), change)
+	written, err := s.commit(q.r.Context(), change)
 	if err != nil {
 		if errors.Is(err, storage.ErrNotFound) {
 			err = storageError(err, q.kind.gr, q.info.Name)
@@ -241,7 +245,7 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 		q.kind.cache.put(record.Key, written.Revision, obj, q.hiding.is)
 		q.giveBack(old, obj, written.Revision)
 	}
-	return s.initializing.finish(q, obj, false)
+	return obj, nil
 }
 
 // appliedBefore reports whether an apply has changed nothing but the time of
@@ -274,7 +278,7 @@ func (k *servedKind) released(obj, old runtime.Object) bool {
 //
 // It begins with the record in the cache, which saves a read and may be old. A committed change is
 // correct, because the commit compared the revision. Any other outcome counts only if the store has
-// the same record.
+// the same record, except an unknownOutcome: the store's record may already be the result of try.
 func (s *Server) changeRecord(q *request, try func(storage.Record) (runtime.Object, error)) (runtime.Object, error) {
 	ctx := q.r.Context()
 	header := q.w.Header()
@@ -290,6 +294,10 @@ func (s *Server) changeRecord(q *request, try func(storage.Record) (runtime.Obje
 		}
 		q.warned = warned.Clone()
 		obj, failure := try(record)
+		var unknown *unknownOutcome
+		if errors.As(failure, &unknown) {
+			return nil, failure
+		}
 		conflict := errors.Is(failure, storage.ErrConflict)
 		if !conflict && (sure || failure == nil && accessor(obj).GetResourceVersion() != formatRevision(record.Revision)) {
 			return obj, failure

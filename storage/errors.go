@@ -20,6 +20,18 @@ var (
 	ErrFull = errors.New("no space left in the store")
 )
 
+// Refused reports whether err, an error of Commit, proves that nothing was changed and never will be
+// by that call. After any other error, of a kind that this package does not know too, the change may
+// have been committed, or may be committed later: a read that does not show it proves nothing.
+func Refused(err error) bool {
+	for _, refusal := range []error{ErrConflict, ErrExists, ErrNotFound, ErrInvalid, errors.ErrUnsupported} {
+		if errors.Is(err, refusal) {
+			return true
+		}
+	}
+	return false
+}
+
 // ConflictError means that a guarded change found a revision other than the one it expected. It
 // matches [ErrConflict].
 type ConflictError struct {

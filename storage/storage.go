@@ -18,10 +18,14 @@
 // Failures: if the expected state does not hold, Commit changes nothing and returns ErrExists,
 // ErrNotFound or a *ConflictError. Stores discard old history (compaction); reads and watches that
 // need it fail with ErrCompacted, and the caller must list again. After any other error of Commit,
-// including that of a context, the change may or may not have been committed. The caller finds out
-// by reading, or by retrying: its own committed change then appears as a conflict. A full store
-// fails writes with ErrFull, where the change may have been committed too, and continues to serve
-// reads.
+// including that of a context, the outcome is unknown ([Refused]): the change may have been
+// committed, or be committed a moment later. A caller that repeats the same change is safe, because
+// its own committed change then appears as a conflict. A caller that reads the record and derives
+// another change from it may apply itself to its own effect. A full store fails writes with ErrFull,
+// where the change may have been committed too, and continues to serve reads.
+//
+// A store that repeats a change after it lost the answer to it must not return the refusal of the
+// repetition: the first may have been committed.
 //
 // Not included: transactions on several keys, and any knowledge of the values. This package does
 // not depend on Kubernetes.
@@ -47,8 +51,7 @@ type Watcher interface {
 	Close()
 }
 
-// A Store keeps records. All methods are safe for concurrent use. After a Commit error that does
-// not match one of the sentinels of this package, the change may or may not have been committed.
+// A Store keeps records. All methods are safe for concurrent use.
 type Store interface {
 	// Get returns the record of key at revision at; zero means now, linearizably. It fails with
 	// ErrNotFound if there is none, and with ErrDamaged, together with the record, if the value
@@ -60,7 +63,8 @@ type Store interface {
 	// Commit makes one change and returns the record after it. For Delete it returns the record
 	// before the change, with the revision of the deletion. ErrExists, ErrNotFound and
 	// *ConflictError (which matches ErrConflict) mean that the guard failed and nothing was
-	// changed. With ErrExists, Commit returns the existing record.
+	// changed. With ErrExists, Commit returns the existing record. An error that is not [Refused]
+	// leaves the outcome unknown.
 	Commit(ctx context.Context, c Change) (Record, error)
 	// Watch follows the changes under prefix with a revision greater than after; zero follows the
 	// changes from now on. A revision in the future is valid: changes up to it are not delivered.
