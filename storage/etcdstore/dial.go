@@ -12,6 +12,9 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 const (
@@ -53,6 +56,7 @@ func Dial(ctx context.Context, c DialConfig) (*clientv3.Client, error) {
 		DialKeepAliveTime:    keepAlive,
 		DialKeepAliveTimeout: keepAliveTimeout,
 		Logger:               zap.NewNop(),
+		DialOptions:          []grpc.DialOption{grpc.WithChainUnaryInterceptor(once)},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("etcdstore: %w", err)
@@ -69,6 +73,19 @@ func Dial(ctx context.Context, c DialConfig) (*clientv3.Client, error) {
 		err = fmt.Errorf("no answer within %v", timeout)
 	}
 	return nil, fmt.Errorf("etcdstore: etcd at %s: %w%s", strings.Join(c.Endpoints, ", "), err, c.diagnose(ctx))
+}
+
+const transaction = "/etcdserverpb.KV/Txn"
+
+// once keeps the client library from repeating a transaction. The library repeats every call that ends with
+// Canceled or DeadlineExceeded before its context does, as it may if a member or a proxy gives up first. The
+// transaction may have been committed then, and the repetition would be refused.
+func once(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+	err := invoke(ctx, method, request, reply, conn, o...)
+	if code := status.Code(err); method == transaction && ctx.Err() == nil && (code == codes.Canceled || code == codes.DeadlineExceeded) {
+		return status.Errorf(codes.Unknown, "the outcome of the transaction is unknown: %v", err)
+	}
+	return err
 }
 
 func (c DialConfig) check() error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -20,7 +21,8 @@ import (
 
 // Config configures a Store.
 type Config struct {
-	// Client is the connection. Required. The caller closes it after the last use of the store.
+	// Client is the connection. Required. The caller closes it after the last use of the store. Use
+	// that of [Dial]: any other may repeat a transaction that was committed, and return its refusal.
 	Client *clientv3.Client
 	// Prefix is prepended to every key in etcd and is not part of a record's Key. It may be empty.
 	// If stores share an etcd, no prefix may begin with another's.
@@ -220,8 +222,8 @@ func translate(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", ctx.Err(), err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return errors.New("etcd did not answer in time")
-	case !errors.As(err, &answer) && status.Code(err) == codes.ResourceExhausted:
-		// gRPC refused the message, because it is too large.
+	case !errors.As(err, &answer) && status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "message larger than max"):
+		// gRPC refused the message. Other errors with this code may come after the commit.
 		return fmt.Errorf("%w: %w", storage.ErrInvalid, err)
 	}
 	return err

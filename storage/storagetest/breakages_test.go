@@ -112,6 +112,16 @@ func brokenAnswers() map[string]breakage {
 				return r, err
 			}
 		}},
+		// The caller that gives up is one whose answer is lost.
+		"returns the refusal of a repetition": {"interrupted", func(b *broken) {
+			b.commit = func(ctx context.Context, c storage.Change) (storage.Record, error) {
+				r, err := b.Store.Commit(ctx, c)
+				if by, _ := ctx.Deadline(); err == nil && time.Until(by) < time.Second {
+					return b.Store.Commit(ctx, c)
+				}
+				return r, err
+			}
+		}},
 		"conflicts without data": {"update", func(b *broken) {
 			b.commit = func(ctx context.Context, c storage.Change) (storage.Record, error) {
 				r, err := b.Store.Commit(ctx, c)

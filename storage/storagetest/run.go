@@ -56,6 +56,7 @@ func checks() []check {
 		{name: "ttl", run: checkTTL, of: TimeToLive},
 		{name: "compaction", run: checkCompaction, of: History},
 		{name: "cancelled", run: checkCancelled},
+		{name: "interrupted", run: checkInterrupted},
 		{name: "create once", run: checkCreateOnce},
 		{name: "counter", run: checkCounter},
 		{name: "linearizable", run: checkLinearizable},
