@@ -20,11 +20,13 @@ var exampleWalls = []wall{
 	{packages: "examples/cluster/datadir", closed: true, may: []allowance{
 		{"authn", "it keeps the administrator's token"},
 		{"plane/credentials", "the administrator's name"},
+		{"internal/wholefile", "files are written whole or not at all in one way"},
 		{"github.com/go-logr/logr", logging},
 	}},
 	{packages: "examples/cluster/objectstore", closed: true, may: []allowance{
 		{"examples/cluster/datadir", "the embedded etcd has its data there"},
 		{"plane/stack", "an etcd stops in its turn"},
+		{"internal/certfile", "clients and servers follow their files in one way"},
 		{"storage", "it chooses one of its stores"},
 		{"apiserver", "its checks of readiness"},
 		{"go.etcd.io/etcd/client", "a snapshot is read from an external etcd"},

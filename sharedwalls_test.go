@@ -15,6 +15,7 @@ var sharedWalls = []wall{
 	{packages: "internal/hookclient", closed: true},
 	{packages: "internal/certfile", closed: true, may: []allowance{{"internal/lastvalid", "files that change are followed in one way"}}},
 	{packages: "internal/lastvalid", closed: true},
+	{packages: "internal/wholefile", closed: true},
 	{packages: "internal/podreference", closed: true, may: []allowance{{"k8s.io/api/core", kubeTypes}}},
 	{packages: "internal/randomcluster", closed: true, may: []allowance{
 		{"k8s.io/api/apps", kubeTypes}, {"k8s.io/api/core", kubeTypes}, {"k8s.io/api/policy", kubeTypes}, {"k8s.io/api/storage", kubeTypes},

@@ -172,7 +172,7 @@ var otherWalls = []wall{
 		{"k8s.io/apimachinery", machinery},
 	}},
 
-	{packages: "client/kubeconfig", may: []allowance{{"internal/certfile", "clients and servers follow their files in one way"}, {"internal/lastvalid", "files that change are followed in one way"}}},
+	{packages: "client/kubeconfig", may: []allowance{{"internal/wholefile", "files are written whole or not at all in one way"}, {"internal/certfile", "clients and servers follow their files in one way"}, {"internal/lastvalid", "files that change are followed in one way"}}},
 	{packages: "client/typed", may: []allowance{{"kinds", oneTable}}},
 	{packages: "client", closed: true, may: []allowance{
 		{"client", itsRoom},
@@ -361,6 +361,7 @@ var otherWalls = []wall{
 		{"client/kubeconfig", "the administrator's file"},
 	}},
 	{packages: "plane/join", closed: true, may: []allowance{
+		{"internal/wholefile", "files are written whole or not at all in one way"},
 		{"pki/clusterinfo", "who signs and who verifies must agree"},
 		{"authn", "a node is a user, and joins by a bootstrap token"},
 		{"client", "a node acts by a client"},
@@ -473,7 +474,7 @@ var otherWalls = []wall{
 	}},
 
 	{packages: "pki/clusterinfo", closed: true},
-	{packages: "pki", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
+	{packages: "pki", closed: true, may: []allowance{{"authn/user", sharedNoun}, {"internal/wholefile", "files are written whole or not at all in one way"}}},
 
 	{packages: "internal/scenario", closed: true, may: []allowance{
 		{"github.com/rogpeppe/go-internal", "the language of the scripts"},

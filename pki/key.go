@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+
+	"github.com/planekit/planekit/internal/wholefile"
 )
 
 const keyBlock = "EC PRIVATE KEY"
@@ -44,5 +46,5 @@ func newKey(file string) (*ecdsa.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	return key, write(file, pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der}), 0o600)
+	return key, wholefile.Write(file, pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der}), 0o600)
 }

@@ -8,8 +8,12 @@
 // [New] creates an authority in memory, for tests and programs that end with their clients.
 //
 // Valid certificates are reused. A certificate is issued again if it is missing, expires within
-// thirty days, lacks a name or has another subject. A file that cannot be read or parsed is an
-// error and is never overwritten. Keys have mode 0600.
+// thirty days, lacks a name or has another subject, and if its files are torn or do not match. A file
+// that cannot be read is an error. So are wrong files of an authority, which are never overwritten: an
+// authority is renewed with the same key. Keys have mode 0600. Files are written whole or not at all,
+// also when the machine stops.
+//
+// A program that runs for longer than a certificate uses it by [Pair.Live], which renews it.
 package pki
 
 import (
@@ -20,17 +24,14 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math/big"
 	"net"
-	"os"
-	"path/filepath"
-	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/internal/wholefile"
 )
 
 const (
@@ -48,6 +49,15 @@ type Pair struct {
 	Key         *ecdsa.PrivateKey
 	// CertificatePEM and KeyPEM are the contents of the files.
 	CertificatePEM, KeyPEM []byte
+
+	origin *origin // nil for an authority
+}
+
+// origin is what issues a pair again.
+type origin struct {
+	authority *Authority
+	name      string
+	template  func() *x509.Certificate
 }
 
 // TLS returns the pair for use with crypto/tls.
@@ -58,17 +68,29 @@ func (p *Pair) TLS() tls.Certificate {
 // Authority signs certificates and stores them in a directory.
 type Authority struct {
 	*Pair
-	dir string // empty in memory
+	dir    string // empty in memory
+	report atomic.Pointer[Report]
 }
+
+// Report receives what becomes of a certificate in use: it was renewed or read from changed files, and is
+// valid until then; or err is why that failed, and the current certificate, valid until then, stays in use.
+type Report func(name string, until time.Time, err error)
+
+// ReportTo sets what receives reports. It replaces the one before.
+func (a *Authority) ReportTo(r Report) { a.report.Store(&r) }
 
 // Open reads the authority from ca.crt and ca.key in dir, or creates dir and both files. The
 // certificates of its other methods are in the same directory, as NAME.crt and NAME.key.
 // Certificates have mode 0644, keys 0600, and a new directory 0700.
 func Open(dir string) (*Authority, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	return open(dir, "planekit-ca", nil)
+}
+
+func open(dir, subject string, key *ecdsa.PrivateKey) (*Authority, error) {
+	if err := wholefile.Folder(dir, 0o700); err != nil {
 		return nil, err
 	}
-	pair, err := keep(dir, "ca", nil, authorityTemplate())
+	pair, err := keepAuthority(dir, authorityTemplate(subject), key)
 	if err != nil {
 		return nil, err
 	}
@@ -78,16 +100,16 @@ func Open(dir string) (*Authority, error) {
 // New makes an authority in memory. It stores nothing, so every request for a certificate
 // signs a new one.
 func New() (*Authority, error) {
-	pair, err := sign(nil, authorityTemplate())
+	pair, err := sign(nil, authorityTemplate("planekit-ca"), nil)
 	if err != nil {
 		return nil, fmt.Errorf("make certificate ca: %w", err)
 	}
 	return &Authority{Pair: pair}, nil
 }
 
-func authorityTemplate() *x509.Certificate {
+func authorityTemplate(subject string) *x509.Certificate {
 	return &x509.Certificate{
-		Subject:               pkix.Name{CommonName: "planekit-ca"},
+		Subject:               pkix.Name{CommonName: subject},
 		NotAfter:              time.Now().Add(authorityLife),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		BasicConstraintsValid: true,
@@ -117,12 +139,7 @@ func (a *Authority) Kubelet(node string, hosts ...string) (*Pair, error) {
 }
 
 func (a *Authority) serving(name string, subject pkix.Name, hosts []string) (*Pair, error) {
-	template := &x509.Certificate{
-		Subject:     subject,
-		NotAfter:    time.Now().Add(leafLife),
-		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
+	template := leaf(subject, x509.ExtKeyUsageServerAuth)
 	for _, host := range hosts {
 		if ip := net.ParseIP(host); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
@@ -133,75 +150,44 @@ func (a *Authority) serving(name string, subject pkix.Name, hosts []string) (*Pa
 	return a.issue(name, template)
 }
 
+func leaf(subject pkix.Name, usage x509.ExtKeyUsage) x509.Certificate {
+	return x509.Certificate{Subject: subject, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{usage}}
+}
+
 // Client returns the client certificate called name, for a user in groups.
 func (a *Authority) Client(name, user string, groups ...string) (*Pair, error) {
-	return a.issue(name, &x509.Certificate{
-		Subject:     pkix.Name{CommonName: user, Organization: groups},
-		NotAfter:    time.Now().Add(leafLife),
-		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
+	return a.issue(name, leaf(pkix.Name{CommonName: user, Organization: groups}, x509.ExtKeyUsageClientAuth))
 }
 
 // issue returns the pair called name: from the directory if there is one.
-func (a *Authority) issue(name string, template *x509.Certificate) (*Pair, error) {
+func (a *Authority) issue(name string, want x509.Certificate) (*Pair, error) {
+	from := &origin{a, name, func() *x509.Certificate {
+		template := want
+		template.NotAfter = time.Now().Add(leafLife)
+		return &template
+	}}
 	if a.dir != "" {
-		return keep(a.dir, name, a.Pair, template)
+		return from.keep()
 	}
-	pair, err := sign(a.Pair, template)
+	return from.sign()
+}
+
+// sign returns a new pair.
+func (o *origin) sign() (*Pair, error) {
+	pair, err := sign(o.authority.Pair, o.template(), nil)
 	if err != nil {
-		return nil, fmt.Errorf("make certificate %s: %w", name, err)
+		return nil, fmt.Errorf("make certificate %s: %w", o.name, err)
 	}
+	pair.origin = o
 	return pair, nil
 }
 
-// keep returns the pair called name in dir if it satisfies template, or creates it. A nil parent
-// means self-signed.
-func keep(dir, name string, parent *Pair, template *x509.Certificate) (*Pair, error) {
-	certificate, key := filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
-	pair, err := read(certificate, key)
-	switch {
-	case err == nil && serves(pair.Certificate, parent, template):
-		return pair, nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, err
-	}
-	pair, err = sign(parent, template)
-	if err != nil {
-		return nil, fmt.Errorf("make certificate %s: %w", name, err)
-	}
-	// Write the key first: a certificate without its key would look complete.
-	if err := write(key, pair.KeyPEM, 0o600); err != nil {
-		return nil, err
-	}
-	return pair, write(certificate, pair.CertificatePEM, 0o644)
-}
-
-// serves reports whether have is a valid certificate for want.
-func serves(have *x509.Certificate, parent *Pair, want *x509.Certificate) bool {
-	if time.Now().Add(renewBefore).After(have.NotAfter) || have.Subject.CommonName != want.Subject.CommonName {
-		return false
-	}
-	if parent != nil && have.CheckSignatureFrom(parent.Certificate) != nil {
-		return false
-	}
-	for _, name := range want.DNSNames {
-		if !slices.Contains(have.DNSNames, name) {
-			return false
+// sign signs a certificate for key, or for a new key if that is nil. A nil parent means self-signed.
+func sign(parent *Pair, template *x509.Certificate, key *ecdsa.PrivateKey) (_ *Pair, err error) {
+	if key == nil {
+		if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+			return nil, err
 		}
-	}
-	for _, ip := range want.IPAddresses {
-		if !slices.ContainsFunc(have.IPAddresses, ip.Equal) {
-			return false
-		}
-	}
-	return slices.Equal(have.Subject.Organization, want.Subject.Organization)
-}
-
-func sign(parent *Pair, template *x509.Certificate) (*Pair, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
 	}
 	template.NotBefore = time.Now().Add(-backdate)
 	template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
@@ -229,39 +215,4 @@ func sign(parent *Pair, template *x509.Certificate) (*Pair, error) {
 		CertificatePEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		KeyPEM:         pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}),
 	}, nil
-}
-
-func read(certificateFile, keyFile string) (*Pair, error) {
-	certificatePEM, err := os.ReadFile(certificateFile)
-	if err != nil {
-		return nil, err
-	}
-	keyPEM, err := os.ReadFile(keyFile)
-	if err != nil {
-		return nil, err
-	}
-	pair, err := tls.X509KeyPair(certificatePEM, keyPEM)
-	if err != nil {
-		return nil, fmt.Errorf("%s, %s: %w", certificateFile, keyFile, err)
-	}
-	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
-	if !ok {
-		return nil, fmt.Errorf("%s: not an ECDSA key", keyFile)
-	}
-	return &Pair{Certificate: pair.Leaf, Key: key, CertificatePEM: certificatePEM, KeyPEM: keyPEM}, nil
-}
-
-// write replaces file atomically, so that a crash leaves the old or the new contents.
-func write(file string, data []byte, mode fs.FileMode) error {
-	temporary, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temporary.Name())
-	_, err = temporary.Write(data)
-	err = errors.Join(err, temporary.Chmod(mode), temporary.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), file)
 }

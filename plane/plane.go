@@ -144,6 +144,10 @@ type Config struct {
 	// MayDialNode refuses addresses that no node has, for logs and exec. Nil is that of
 	// package apiserver/nodeproxy.
 	MayDialNode func(netip.Addr) error
+	// SharedAddress is an address of this machine that nodes may have too, because they run on it: their
+	// serving certificates can name it. No node gets a certificate for another address of the API server,
+	// nor for those of services. It may be invalid.
+	SharedAddress netip.Addr
 	// OmitClientCAs hides from clients which authorities are believed, for authenticators
 	// that believe more than Credentials.
 	OmitClientCAs bool
@@ -273,8 +277,19 @@ func (p *Plane) makeCredentials() (err error) {
 			return fmt.Errorf("plane: a listener at %s needs Credentials: %w", p.listener.Addr(), splitErr)
 		}
 		p.Credentials, err = credentials.New(host)
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	log := p.config.Log.WithName("certificates")
+	p.Credentials.ReportTo(func(name string, until time.Time, err error) {
+		if err != nil {
+			log.Error(err, "a certificate in use is neither renewed nor read from its files; it stays in use", "certificate", name, "until", until)
+			return
+		}
+		log.Info("new connections use another certificate", "certificate", name, "until", until)
+	})
+	return nil
 }
 
 // makeCaches makes the plane's own client and the caches that read by it. Nothing is
@@ -315,6 +330,8 @@ func (p *Plane) makeControllers() (err error) {
 	p.controllers, err = controllerset.New(controllerset.Config{
 		ClientFor: p.ClientFor, Caches: p.Caches, RootCA: p.Credentials.Authority.CertificatePEM,
 		Authority: p.Credentials.Authority.Certificate, AuthorityKey: p.Credentials.Authority.Key,
+		KubeletAuthority: p.Credentials.Kubelets.Certificate, KubeletAuthorityKey: p.Credentials.Kubelets.Key,
+		NodeNames: p.nodeNames(),
 		SignToken: p.tokens.sign, PodCIDR: p.config.PodCIDR, Options: p.config.Controllers,
 		Log: p.config.Log.WithName("controllers"),
 	})

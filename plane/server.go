@@ -121,14 +121,14 @@ func (p *Plane) JoiningNodes() (authn.Authenticator, error) {
 // makeAggregator passes groups on to other API servers, at the endpoints of their
 // services: this machine need not forward to cluster IPs.
 func (p *Plane) makeAggregator() (err error) {
-	certificate := p.Credentials.FrontClient.TLS()
+	certificate := p.Credentials.FrontClient.Live()
 	p.aggregator, err = aggregate.New(aggregate.Config{
 		APIServices:    p.Caches.APIServices,
 		Services:       p.Caches.Services,
 		EndpointSlices: p.Caches.EndpointSlices,
 		Endpoints:      p.Caches.SlicesByService,
 		Status:         typed.APIServices(p.client),
-		Certificate:    func() (*tls.Certificate, error) { return &certificate, nil },
+		Certificate:    func() (*tls.Certificate, error) { return certificate.Certificate(nil) },
 		Log:            p.config.Log.WithName("aggregation"),
 	})
 	return err
@@ -192,6 +192,37 @@ func (p *Plane) NodeDialer() func(ctx context.Context, address string) (net.Conn
 // be nil.
 func (p *Plane) MayDialNode() func(netip.Addr) error { return p.config.MayDialNode }
 
+// nodeNames returns what the serving certificates of nodes cannot name: the API server and services.
+func (p *Plane) nodeNames() controllerset.NodeNames {
+	own := p.Credentials.Serving.Certificate
+	names := controllerset.NodeNames{
+		Names: own.DNSNames, Shared: p.config.SharedAddress,
+		Services: func(yield func(netip.Prefix) bool) {
+			for _, r := range p.config.ServiceCIDRs {
+				if !yield(r) {
+					return
+				}
+			}
+			for object := range p.Caches.ServiceCIDRs.All() {
+				for _, text := range object.Spec.CIDRs {
+					if r, err := netip.ParsePrefix(text); err == nil && !yield(r) {
+						return
+					}
+				}
+			}
+		},
+	}
+	for _, ip := range own.IPAddresses {
+		if address, ok := netip.AddrFromSlice(ip); ok {
+			names.Addresses = append(names.Addresses, address.Unmap())
+		}
+	}
+	if p.config.Advertise.IsValid() {
+		names.Addresses = append(names.Addresses, p.config.Advertise.Addr().Unmap())
+	}
+	return names
+}
+
 // policy is the policy that RBAC begins with. Without a node authorizer nodes have
 // what their role says. The API server may do everything at the kubelets.
 func (p *Plane) policy() rbac.Policy {
@@ -245,7 +276,7 @@ func (p *Plane) connectNodes(resources []apiserver.Resource) ([]apiserver.Resour
 		}),
 		Slices:      p.Caches.SlicesByService,
 		Pods:        p.Caches.Pods,
-		TLS:         p.Credentials.ClientTLS(pair),
+		TLS:         p.Credentials.KubeletTLS(pair),
 		MayDialNode: p.config.MayDialNode,
 		ConnectNode: p.NodeDialer(),
 		Self:        self,

@@ -34,6 +34,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/planekit/planekit/internal/wholefile"
 	"sigs.k8s.io/yaml"
 )
 
@@ -203,17 +204,8 @@ func (c *Config) Write(path string) error {
 	if err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
-	temporary, err := os.CreateTemp(filepath.Dir(path), ".kubeconfig-*") // made with mode 0600
-	if err != nil {
+	if err := wholefile.Write(path, data, 0o600); err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
-	}
-	_, err = temporary.Write(data)
-	err = errors.Join(err, temporary.Close())
-	if err == nil {
-		err = os.Rename(temporary.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("kubeconfig: %w", errors.Join(err, os.Remove(temporary.Name())))
 	}
 	return nil
 }

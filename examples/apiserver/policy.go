@@ -109,12 +109,12 @@ func (p *policy) aggregate(c *credentials.Credentials) error {
 	if err != nil {
 		return err
 	}
-	certificate := c.FrontClient.TLS()
+	certificate := c.FrontClient.Live()
 	p.aggregator, err = aggregate.New(aggregate.Config{
 		APIServices: objects, Services: services,
 		EndpointSlices: slices, Endpoints: informer.NewIndex(slices, aggregate.ByService),
 		Status:      typed.APIServices(p.client),
-		Certificate: func() (*tls.Certificate, error) { return &certificate, nil },
+		Certificate: func() (*tls.Certificate, error) { return certificate.Certificate(nil) },
 		Log:         p.log.WithName("aggregation"),
 	})
 	return err

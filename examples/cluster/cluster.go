@@ -160,7 +160,7 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 	}
 	config := plane.Config{
 		Store: opened.Store, Listener: listener, Credentials: keys, Authenticators: []authn.Authenticator{tokens},
-		PodCIDR: c.podNetwork, Advertise: advertised, MayDialNode: mayBeNode(machine.HostAddress(c.podNetwork)),
+		PodCIDR: c.podNetwork, Advertise: advertised, MayDialNode: mayBeNode(machine.HostAddress(c.podNetwork)), SharedAddress: machine.HostAddress(c.podNetwork),
 		SchedulerFile: o.scheduler,
 		Configure: func(_ *plane.Plane, config *apiserver.Config) error {
 			config.Checks = opened.Checks

@@ -25,6 +25,9 @@ const (
 	ServingApproverAccount = "kubelet-serving-approver"
 )
 
+// NodeNames says which names and addresses the certificates of kubelets cannot have.
+type NodeNames = certificates.NodeNames
+
 func (e *Env) approver() (controllers.Runner, error) {
 	return certificates.NewApprover(certificates.ApproverConfig{
 		Requests: e.Caches.SigningRequests,
@@ -40,6 +43,7 @@ func (e *Env) servingApprover() (controllers.Runner, error) {
 	return certificates.NewServingApprover(certificates.ServingApproverConfig{
 		Requests: e.Caches.SigningRequests,
 		Nodes:    e.Caches.Nodes,
+		Names:    e.config.NodeNames,
 		Writer:   requestWriter{typed.CertificateSigningRequests(e.Client)},
 		Workers:  e.Workers,
 		Metrics:  e.Metrics,
@@ -49,14 +53,17 @@ func (e *Env) servingApprover() (controllers.Runner, error) {
 
 func (e *Env) signer() (controllers.Runner, error) {
 	return certificates.NewSigner(certificates.SignerConfig{
-		Requests: e.Caches.SigningRequests,
-		Writer:   typed.CertificateSigningRequests(e.Client),
-		CA:       e.config.Authority,
-		Key:      e.config.AuthorityKey,
-		Duration: e.config.Tuning.CertificateDuration,
-		Workers:  e.Workers,
-		Metrics:  e.Metrics,
-		Log:      e.Log,
+		Requests:   e.Caches.SigningRequests,
+		Writer:     typed.CertificateSigningRequests(e.Client),
+		CA:         e.config.Authority,
+		Key:        e.config.AuthorityKey,
+		ServingCA:  e.config.KubeletAuthority,
+		ServingKey: e.config.KubeletAuthorityKey,
+		Names:      e.config.NodeNames,
+		Duration:   e.config.Tuning.CertificateDuration,
+		Workers:    e.Workers,
+		Metrics:    e.Metrics,
+		Log:        e.Log,
 	})
 }
 

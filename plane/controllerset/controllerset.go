@@ -59,6 +59,11 @@ type Config struct {
 	// does not run.
 	Authority    *x509.Certificate
 	AuthorityKey crypto.Signer
+	// KubeletAuthority signs the serving certificates of kubelets with KubeletAuthorityKey. Nil means
+	// Authority. NodeNames refuses names and addresses that no node can have.
+	KubeletAuthority    *x509.Certificate
+	KubeletAuthorityKey crypto.Signer
+	NodeNames           NodeNames
 	// PodCIDR is the range from which each node gets a range of NodeBits bits. If it is not
 	// valid, node-ipam-controller does not run. Zero NodeBits means 24.
 	PodCIDR  netip.Prefix

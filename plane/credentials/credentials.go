@@ -1,15 +1,17 @@
-// Package credentials holds the certificates and keys of one control plane: the
-// authority of clients and servers, that of front proxies, and the key that signs
-// service account tokens.
+// Package credentials holds the certificates and keys of one control plane: the authority of clients and
+// servers, that of kubelets' servers, that of front proxies, and the key that signs service account tokens.
 //
 //	c, err := credentials.New("127.0.0.1")        // in memory
 //	c, err := credentials.Open(dir, "10.0.0.1")   // kept in dir
 //	kubeconfig := c.Kubeconfig("https://127.0.0.1:6443")
 //	clients, err := c.Clients()                   // the users that they sign for
 //
-// The two authorities differ on purpose: the holder of a front proxy's certificate may speak for any
-// user. Read access to the directory gives full control of the cluster; keys have mode 0600. Package
-// pki says when a certificate is replaced.
+// The authorities differ on purpose: the holder of a front proxy's certificate may speak for any user, and
+// a node chooses the names and addresses in the certificate of its kubelet, by which it must not pass for
+// another server. Read access to the directory gives full control of the cluster; keys have mode 0600.
+//
+// The configurations of [Credentials.ServerTLS], [Credentials.ClientTLS] and [Credentials.KubeletTLS] renew
+// their certificates while they are in use, and follow the files in the directory: see [pki.Live].
 package credentials
 
 import (
@@ -37,8 +39,10 @@ const (
 
 // Credentials are the certificates and keys of one control plane.
 type Credentials struct {
-	// Authority signs clients, the API server and kubelets.
+	// Authority signs clients and the API server.
 	Authority *pki.Authority
+	// Kubelets signs the serving certificates of kubelets. Only [Credentials.KubeletTLS] trusts it.
+	Kubelets *pki.Authority
 	// Serving is the API server's certificate, and Admin that of a member of
 	// system:masters.
 	Serving, Admin *pki.Pair
@@ -91,6 +95,9 @@ func Open(dir string, hosts ...string) (*Credentials, error) {
 
 // complete issues the certificates.
 func complete(c *Credentials, hosts []string) (_ *Credentials, err error) {
+	if c.Kubelets, err = c.Authority.Derived("kubelet-serving"); err != nil {
+		return nil, err
+	}
 	if c.Serving, err = c.Authority.Serving("apiserver", append(Names(), hosts...)...); err != nil {
 		return nil, err
 	}
@@ -106,9 +113,9 @@ func complete(c *Credentials, hosts []string) (_ *Credentials, err error) {
 // authorities it believes, so that clients show no certificate of another.
 func (c *Credentials) ServerTLS(hint bool) *tls.Config {
 	config := &tls.Config{
-		MinVersion:   tls.VersionTLS12,
-		Certificates: []tls.Certificate{c.Serving.TLS()},
-		ClientAuth:   tls.RequestClientCert,
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: c.Serving.Live().Certificate,
+		ClientAuth:     tls.RequestClientCert,
 	}
 	if hint {
 		config.ClientCAs = c.Authority.Pool()
@@ -130,7 +137,24 @@ func (c *Credentials) Clients() (authn.Authenticator, error) {
 
 // ClientTLS returns the configuration of a client with this certificate.
 func (c *Credentials) ClientTLS(pair *pki.Pair) *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.Authority.Pool(), Certificates: []tls.Certificate{pair.TLS()}}
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.Authority.Pool(), GetClientCertificate: pair.Live().ClientCertificate}
+}
+
+// KubeletTLS returns the configuration of a client of kubelets with this certificate. It also trusts
+// Authority, which signed kubelets before Kubelets did and may sign the certificates that an operator
+// gives to nodes. The caller must verify that the subject is the node's user: the names and addresses in
+// these certificates are the nodes' own choice.
+func (c *Credentials) KubeletTLS(pair *pki.Pair) *tls.Config {
+	config := c.ClientTLS(pair)
+	config.RootCAs.AddCert(c.Kubelets.Certificate)
+	return config
+}
+
+// ReportTo sets what receives reports about certificates in use.
+func (c *Credentials) ReportTo(r pki.Report) {
+	for _, authority := range []*pki.Authority{c.Authority, c.Kubelets, c.FrontProxy} {
+		authority.ReportTo(r)
+	}
 }
 
 // Kubeconfig returns the administrator's configuration for the server at url.

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/planekit/planekit/client/kubeconfig"
+	"github.com/planekit/planekit/internal/wholefile"
 )
 
 // errNoFiles means that there are no files of an earlier run.
@@ -33,10 +34,10 @@ func newFiles(dir string) files {
 }
 
 func (f files) writeAuthority(pem []byte) error {
-	if err := os.MkdirAll(filepath.Dir(f.ca), 0o700); err != nil {
+	if err := wholefile.Folder(filepath.Dir(f.ca), 0o700); err != nil {
 		return err
 	}
-	return write(f.ca, pem, 0o644)
+	return wholefile.Write(f.ca, pem, 0o644)
 }
 
 func (f files) readAuthority() ([]byte, error) {
@@ -66,7 +67,7 @@ func (j *Joiner) writeKubeconfig(authority []byte) error {
 	if have, err := os.ReadFile(j.files.kubeconfig); err == nil && string(have) == string(want) {
 		return nil
 	}
-	return write(j.files.kubeconfig, want, 0o600)
+	return wholefile.Write(j.files.kubeconfig, want, 0o600)
 }
 
 // A pair is a certificate with its key, parsed and as PEM.
@@ -119,10 +120,10 @@ func (c *certificate) read() (*pair, error) {
 
 // replace writes the file and then changes the certificate in memory.
 func (c *certificate) replace(p *pair) error {
-	if err := os.MkdirAll(filepath.Dir(c.file), 0o700); err != nil {
+	if err := wholefile.Folder(filepath.Dir(c.file), 0o700); err != nil {
 		return err
 	}
-	if err := write(c.file, p.pem, 0o600); err != nil {
+	if err := wholefile.Write(c.file, p.pem, 0o600); err != nil {
 		return err
 	}
 	c.set(p)
@@ -147,19 +148,4 @@ func (c *certificate) current() *tls.Certificate {
 		return p.tls
 	}
 	return nil
-}
-
-// write replaces file atomically, so that a crash leaves the old or the new contents.
-func write(file string, data []byte, mode fs.FileMode) error {
-	temporary, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temporary.Name())
-	_, err = temporary.Write(data)
-	err = errors.Join(err, temporary.Chmod(mode), temporary.Sync(), temporary.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), file)
 }

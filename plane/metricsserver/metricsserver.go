@@ -79,7 +79,7 @@ func Part(c Config) plane.Part {
 		if err != nil {
 			return err
 		}
-		kubelets := &metricsapi.Kubelets{TLS: p.Credentials.ClientTLS(client), MayDial: p.MayDialNode(), Dial: p.NodeDialer()}
+		kubelets := &metricsapi.Kubelets{TLS: p.Credentials.KubeletTLS(client), MayDial: p.MayDialNode(), Dial: p.NodeDialer()}
 		api, err := metricsapi.New(metricsapi.Config{
 			Nodes: p.Caches.Nodes, Pods: p.Caches.Pods, Kubelets: kubelets, Resolution: c.Resolution, Log: c.Log,
 		})
@@ -100,7 +100,7 @@ func Part(c Config) plane.Part {
 		}
 		server := &http.Server{
 			Handler:           authn.Handler(authz.Handler(api, p.Authorizers.Authorizer, metricsapi.Attributes), proxies),
-			TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{serving.TLS()}, ClientAuth: tls.RequestClientCert},
+			TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: serving.Live().Certificate, ClientAuth: tls.RequestClientCert},
 			ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 			ErrorLog: stdlog.New(logWriter{c.Log}, "", 0),
 		}

@@ -40,8 +40,7 @@ func inProcess(p *plane.Plane, c Config) (controlPlane, error) {
 	if err != nil {
 		return controlPlane{}, err
 	}
-	authority := p.Credentials.Authority
-	pair, err := authority.Kubelet(c.Name, c.Address)
+	pair, err := p.Credentials.Kubelets.Kubelet(c.Name, c.Address)
 	if err != nil {
 		return controlPlane{}, err
 	}
@@ -53,7 +52,7 @@ func inProcess(p *plane.Plane, c Config) (controlPlane, error) {
 		api: api, services: p.Caches.ServicesByNamespace.Get, runtimeClasses: p.Caches.RuntimeClasses, trustBundles: p.Caches.ClusterTrustBundles,
 		listen: p.Listen,
 		server: server.Config{
-			TLS:          &tls.Config{Certificates: []tls.Certificate{pair.TLS()}, ClientCAs: authority.Pool()},
+			TLS:          &tls.Config{GetCertificate: pair.Live().Certificate, ClientCAs: p.Credentials.Authority.Pool()},
 			Authenticate: userOf(certificates),
 			Authorize: func(ctx context.Context, who string, groups []string, verb, subresource string) (bool, error) {
 				decision, _, err := authorizerFor(p, who).Authorize(ctx, authz.Attributes{

@@ -33,6 +33,7 @@ import (
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/tokenfile"
 	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/internal/wholefile"
 	"github.com/planekit/planekit/plane/credentials"
 )
 
@@ -100,7 +101,7 @@ func identity(file string) (string, error) {
 	var random [4]byte
 	rand.Read(random[:]) // never fails (crypto/rand)
 	id := hex.EncodeToString(random[:])
-	return id, writeWhole(file, []byte(id+"\n"))
+	return id, wholefile.Write(file, []byte(id+"\n"), 0o600)
 }
 
 // Tokens returns the tokens of the directory, after it has made one for the administrator if there are none.
@@ -111,7 +112,7 @@ func (d *Dir) Tokens() (authn.Authenticator, error) {
 		var random [32]byte
 		rand.Read(random[:]) // never fails (crypto/rand)
 		data = fmt.Appendf(nil, "%s,%s,,%q\n", hex.EncodeToString(random[:]), credentials.Administrator, user.Masters)
-		err = writeWhole(file, data)
+		err = wholefile.Write(file, data, 0o600)
 	}
 	if err != nil {
 		return nil, err
@@ -147,27 +148,5 @@ func (d *Dir) PodNetwork(log logr.Logger) (netip.Prefix, error) {
 
 // KeepPodNetwork keeps the range for the next run.
 func (d *Dir) KeepPodNetwork(network netip.Prefix) error {
-	return writeWhole(d.Join(podNetworkFile), []byte(network.String()+"\n"))
-}
-
-// writeWhole writes a file that holds all of data or does not exist, whenever the
-// machine stops.
-func writeWhole(file string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // there is none once it was renamed
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), file); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(file))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return wholefile.Write(d.Join(podNetworkFile), []byte(network.String()+"\n"), 0o600)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/planekit/planekit/authn/user"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 type request = certificatesv1.CertificateSigningRequest
@@ -75,8 +76,9 @@ func checkNodeClient(parsed *x509.CertificateRequest, usages []certificatesv1.Ke
 		return errIP
 	case len(parsed.URIs) > 0:
 		return errURI
-	case !strings.HasPrefix(parsed.Subject.CommonName, user.NodePrefix):
-		return errCommonName
+	}
+	if err := checkNodeName(parsed); err != nil {
+		return err
 	}
 	return checkNodeUsages(usages, certificatesv1.UsageClientAuth)
 }
@@ -96,8 +98,17 @@ func checkNodeServing(parsed *x509.CertificateRequest, usages []certificatesv1.K
 	if err := checkNodeUsages(usages, certificatesv1.UsageServerAuth); err != nil {
 		return err
 	}
-	if !strings.HasPrefix(parsed.Subject.CommonName, user.NodePrefix) {
+	return checkNodeName(parsed)
+}
+
+// checkNodeName requires the user of a node as the common name.
+func checkNodeName(parsed *x509.CertificateRequest) error {
+	name, ok := strings.CutPrefix(parsed.Subject.CommonName, user.NodePrefix)
+	if !ok {
 		return errCommonName
+	}
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return fmt.Errorf("subject common name: %q is not the name of a node: %s", name, problems[0])
 	}
 	return nil
 }

@@ -17,11 +17,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ServingApproverConfig configures a ServingApprover. All fields before Workers are required.
+// ServingApproverConfig configures a ServingApprover. All fields before Names are required.
 type ServingApproverConfig struct {
 	Requests localcache.Cache[*certificatesv1.CertificateSigningRequest]
 	Nodes    localcache.Cache[*corev1.Node]
 	Writer   ApprovalUpdater
+	// Names refuses what no node can have.
+	Names NodeNames
 	// Workers is the number of requests processed concurrently. Zero means 5.
 	Workers int
 	// Metrics receives the measurements of the queue and the workers. Nil means none.
@@ -35,9 +37,9 @@ type ServingApproverConfig struct {
 // node's own name counts as one. Any other request stays pending, for a person to decide, and the
 // ServingApprover looks at it again when the Node object changes.
 //
-// A node writes its own addresses. So a node can get a certificate for the address of another server,
-// unless its addresses are checked elsewhere: leave the controller out where nodes are not trusted that
-// far.
+// A node writes its own addresses. So Config.Names refuses those that no node can have, and those that an
+// older node has are refused as well; the log says so. Beyond that a node gets what it claims: clients of
+// kubelets must verify the subject, and other clients must not trust the authority.
 type ServingApprover struct {
 	*reconcile.Controller[string]
 	config ServingApproverConfig
@@ -83,6 +85,14 @@ func (c *ServingApprover) reconcile(ctx context.Context, key string) (reconcile.
 	}
 	node, ok := c.config.Nodes.Get(name)
 	if !ok || node.DeletionTimestamp != nil || !hasNames(node, parsed) {
+		return reconcile.Result{}, nil
+	}
+	err = c.config.Names.check(parsed)
+	if err == nil {
+		err = c.config.Names.ofAnother(node, parsed, c.config.Nodes.All())
+	}
+	if err != nil {
+		c.config.Log.Info("the serving certificate of a node is not approved", "request", key, "node", name, "reason", err.Error())
 		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{}, approve(ctx, c.config.Writer, r, "Auto approving kubelet serving certificate with the names and addresses of its Node.")

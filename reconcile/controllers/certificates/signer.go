@@ -1,6 +1,7 @@
 package certificates
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/rand"
@@ -37,13 +38,19 @@ const (
 	serialBits = 128
 )
 
-// SignerConfig configures a Signer. All fields before Duration are required.
+// SignerConfig configures a Signer. All fields before ServingCA are required.
 type SignerConfig struct {
 	Requests localcache.Cache[*certificatesv1.CertificateSigningRequest]
 	Writer   controllers.StatusUpdater[*certificatesv1.CertificateSigningRequest]
 	// CA signs with Key.
 	CA  *x509.Certificate
 	Key crypto.Signer
+	// ServingCA signs with ServingKey for the signer kubernetes.io/kubelet-serving. Nil means CA and Key:
+	// clients that trust CA then take a node for any server whose name or address it claims.
+	ServingCA  *x509.Certificate
+	ServingKey crypto.Signer
+	// Names refuses requests for serving certificates with what no node can have.
+	Names NodeNames
 	// Duration is the longest time for which a certificate is valid. Zero means a year.
 	Duration time.Duration
 	// Workers is the number of requests processed concurrently. Zero means 5.
@@ -74,10 +81,15 @@ func NewSigner(config SignerConfig) (*Signer, error) {
 		return nil, err
 	case config.CA == nil:
 		return nil, errors.New("certificates: SignerConfig: no CA")
+	case (config.ServingCA == nil) != (config.ServingKey == nil):
+		return nil, errors.New("certificates: SignerConfig: ServingCA and ServingKey go together")
 	case config.Duration < 0:
 		return nil, fmt.Errorf("certificates: SignerConfig: Duration %v is negative", config.Duration)
 	case config.Duration == 0:
 		config.Duration = defaultDuration
+	}
+	if config.ServingCA == nil {
+		config.ServingCA, config.ServingKey = config.CA, config.Key
 	}
 	c := &Signer{config: config}
 	if c.Controller, err = loop.New(loop.Config{Name: "csrsigning", Workers: config.Workers, Log: config.Log, Metrics: config.Metrics}, c.reconcile); err != nil {
@@ -95,8 +107,8 @@ var rules = map[string]func(*x509.CertificateRequest, []certificatesv1.KeyUsage)
 	legacySigner:                                        func(*x509.CertificateRequest, []certificatesv1.KeyUsage) error { return nil },
 }
 
-func (c *Signer) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
-	r, ok := c.config.Requests.Get(key)
+func (c *Signer) reconcile(ctx context.Context, name string) (reconcile.Result, error) {
+	r, ok := c.config.Requests.Get(name)
 	if !ok || len(r.Status.Certificate) > 0 || !has(r, certificatesv1.CertificateApproved) ||
 		has(r, certificatesv1.CertificateDenied) || has(r, certificatesv1.CertificateFailed) {
 		return reconcile.Result{}, nil
@@ -106,17 +118,24 @@ func (c *Signer) reconcile(ctx context.Context, key string) (reconcile.Result, e
 		return reconcile.Result{}, nil
 	}
 	out := r.DeepCopy()
+	ca, key := c.config.CA, c.config.Key
+	if r.Spec.SignerName == certificatesv1.KubeletServingSignerName {
+		ca, key = c.config.ServingCA, c.config.ServingKey
+		check = func(parsed *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
+			return cmp.Or(checkNodeServing(parsed, usages), c.config.Names.check(parsed))
+		}
+	}
 	template, err := template(r, check)
 	if err != nil {
 		out.Status.Conditions = append(out.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 			Type: certificatesv1.CertificateFailed, Status: corev1.ConditionTrue, Reason: "SignerValidationFailure",
 			Message: err.Error(), LastUpdateTime: metav1.Now(),
 		})
-	} else if out.Status.Certificate, err = c.issue(template, r.Spec.ExpirationSeconds); err != nil {
-		return reconcile.Result{}, fmt.Errorf("sign request %s: %w", key, err)
+	} else if out.Status.Certificate, err = c.issue(ca, key, template, r.Spec.ExpirationSeconds); err != nil {
+		return reconcile.Result{}, fmt.Errorf("sign request %s: %w", name, err)
 	}
 	if _, err := c.config.Writer.UpdateStatus(ctx, out); err != nil && !apierrors.IsNotFound(err) {
-		return reconcile.Result{}, fmt.Errorf("update the status of request %s: %w", key, err)
+		return reconcile.Result{}, fmt.Errorf("update the status of request %s: %w", name, err)
 	}
 	return reconcile.Result{}, nil
 }
@@ -147,8 +166,8 @@ func template(r *request, check func(*x509.CertificateRequest, []certificatesv1.
 }
 
 // issue signs the template and returns the certificate as PEM.
-func (c *Signer) issue(template *x509.Certificate, seconds *int32) ([]byte, error) {
-	now, end := time.Now(), c.config.CA.NotAfter
+func (c *Signer) issue(ca *x509.Certificate, key crypto.Signer, template *x509.Certificate, seconds *int32) ([]byte, error) {
+	now, end := time.Now(), ca.NotAfter
 	if !now.Before(end) {
 		return nil, fmt.Errorf("the authority expired at %s", end.UTC().Format(time.RFC3339))
 	}
@@ -167,7 +186,7 @@ func (c *Signer) issue(template *x509.Certificate, seconds *int32) ([]byte, erro
 	if template.NotAfter.After(end) {
 		template.NotAfter = end
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, c.config.CA, template.PublicKey, c.config.Key)
+	der, err := x509.CreateCertificate(rand.Reader, template, ca, template.PublicKey, key)
 	if err != nil {
 		return nil, err
 	}
