@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 
 	"github.com/planekit/planekit/authn/user"
@@ -51,6 +52,7 @@ func RulesFor(ctx context.Context, a Authorizer, u *user.Info, namespace string)
 func (c Chain) RulesFor(ctx context.Context, u *user.Info, namespace string) (Rules, error) {
 	var all Rules
 	var broken []error
+	resources, paths := byHash{}, byHash{}
 	for _, authorizer := range c {
 		rules, err := RulesFor(ctx, authorizer, u, namespace)
 		if err != nil {
@@ -58,17 +60,40 @@ func (c Chain) RulesFor(ctx context.Context, u *user.Info, namespace string) (Ru
 		}
 		all.Incomplete = all.Incomplete || rules.Incomplete
 		for _, rule := range rules.Resources {
-			if !slices.ContainsFunc(all.Resources, rule.equal) {
+			if hash := hashOf(rule.Verbs, rule.Groups, rule.Resources, rule.Names); !resources.holds(hash, func(i int) bool { return rule.equal(all.Resources[i]) }) {
+				resources[hash] = append(resources[hash], len(all.Resources))
 				all.Resources = append(all.Resources, rule)
 			}
 		}
 		for _, rule := range rules.Paths {
-			if !slices.ContainsFunc(all.Paths, rule.equal) {
+			if hash := hashOf(rule.Verbs, rule.Paths); !paths.holds(hash, func(i int) bool { return rule.equal(all.Paths[i]) }) {
+				paths[hash] = append(paths[hash], len(all.Paths))
 				all.Paths = append(all.Paths, rule)
 			}
 		}
 	}
 	return all, errors.Join(broken...)
+}
+
+// byHash holds the indexes of rules by their hash, since a user may have many rules.
+type byHash map[uint64][]int
+
+func (b byHash) holds(hash uint64, equal func(int) bool) bool {
+	return slices.ContainsFunc(b[hash], equal)
+}
+
+var seed = maphash.MakeSeed()
+
+func hashOf(lists ...[]string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	for _, words := range lists {
+		maphash.WriteComparable(&h, len(words))
+		for _, word := range words {
+			maphash.WriteComparable(&h, word)
+		}
+	}
+	return h.Sum64()
 }
 
 func (r ResourceRule) equal(o ResourceRule) bool {

@@ -32,6 +32,7 @@ import (
 	"github.com/planekit/planekit/admission/internal/collection"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/internal/budget"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -40,7 +41,8 @@ import (
 type Rights interface {
 	// Missing returns the parts of rules that u does not hold in namespace, or in the whole cluster
 	// if it is empty, in the form used in messages. With an error it returns what is missing from
-	// the rules that could be resolved.
+	// the rules that could be resolved. An error that is budget.ErrExceeded means that not all rules
+	// could be compared.
 	Missing(ctx context.Context, u *user.Info, namespace string, rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error)
 	// RoleRules returns the rules of the role that a binding in namespace refers to, including
 	// aggregated ones, and whether the role is known.
@@ -113,7 +115,8 @@ func (p *Plugin) clusterRole(ctx context.Context, r *admission.Request, role *rb
 	if !aggregates(role) && !aggregates(old) {
 		return nil
 	}
-	if missing, _ := p.config.Rights.Missing(ctx, r.User, r.Namespace, everything); len(missing) > 0 {
+	missing, err := p.config.Rights.Missing(ctx, r.User, r.Namespace, everything)
+	if len(missing) > 0 || undecided(ctx, err) {
 		return admission.Forbidden(r, errors.New("must have cluster-admin privileges to use the aggregationRule"))
 	}
 	return nil
@@ -164,25 +167,48 @@ func (p *Plugin) lookup(ctx context.Context, ref rbacv1.RoleRef, namespace strin
 // holds refuses r unless its user holds all rules.
 func (p *Plugin) holds(ctx context.Context, r *admission.Request, rules []rbacv1.PolicyRule) error {
 	missing, unresolved := p.config.Rights.Missing(ctx, r.User, r.Namespace, rules)
-	if len(missing) == 0 {
+	switch {
+	case len(missing) > 0:
+	case undecided(ctx, unresolved):
+		return unresolved
+	default:
 		return nil
 	}
-	var lines []string
-	for i := range missing {
-		lines = append(lines, describe(&missing[i]))
-	}
-	slices.Sort(lines)
 	var name string
 	var groups []string
 	if r.User != nil {
 		name, groups = r.User.Name, r.User.Groups
 	}
 	text := fmt.Sprintf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s",
-		name, groups, strings.Join(slices.Compact(lines), "\n"))
+		name, groups, strings.Join(list(missing), "\n"))
 	if unresolved != nil {
 		text += fmt.Sprintf("; resolution errors: [%v]", unresolved)
 	}
 	return admission.Forbidden(r, errors.New(text))
+}
+
+// undecided reports whether err means that a permission may be missing that is not known to be.
+func undecided(ctx context.Context, err error) bool {
+	return errors.Is(err, budget.ErrExceeded) || ctx.Err() != nil
+}
+
+// maxListed bounds the size of a list of permissions in bytes. The roles of a cluster with many
+// resources fit, and words of a megabyte do not.
+const maxListed = 256 << 10
+
+// list describes rules in order, until they take more than maxListed bytes.
+func list(rules []rbacv1.PolicyRule) []string {
+	var lines []string
+	size := 0
+	for i := range rules {
+		lines = append(lines, describe(&rules[i]))
+		if size += len(lines[i]); size > maxListed && i < len(rules)-1 {
+			lines[i] = fmt.Sprintf("%d others", len(rules)-i)
+			break
+		}
+	}
+	slices.Sort(lines)
+	return slices.Compact(lines)
 }
 
 // describe formats a rule as Kubernetes does.

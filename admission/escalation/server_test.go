@@ -1,6 +1,7 @@
 package escalation_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -58,6 +59,14 @@ func TestServer(t *testing.T) {
 		return `"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"` + role + `"}`
 	}
 	const refused = `user \"eve\" (groups=[]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"get\"]}`
+	words := func(prefix string) string {
+		var all []string
+		for i := range 300 {
+			all = append(all, fmt.Sprintf("%q", fmt.Sprint(prefix, i)))
+		}
+		return "[" + strings.Join(all, ",") + "]"
+	}
+	wide := `"rules":[{"apiGroups":` + words("g") + `,"resources":` + words("r") + `,"verbs":` + words("v") + `}]`
 	root, eve := s.As("root", user.Masters), s.As("eve")
 	for _, test := range []struct {
 		client                   *http.Client
@@ -70,6 +79,7 @@ func TestServer(t *testing.T) {
 		{eve, "POST", "clusterroles", asJSON, `{"metadata":{"name":"own"},` + own + `}`, 201, ""},
 		{eve, "POST", "clusterroles", asJSON, `{"metadata":{"name":"r"},` + grants + `}`, 403, refused},
 		{eve, "POST", "clusterroles?dryRun=All", asJSON, `{"metadata":{"name":"r"},` + grants + `}`, 403, refused},
+		{eve, "POST", "clusterroles?dryRun=All", asJSON, `{"metadata":{"name":"r"},` + wide + `}`, 403, "only the first 10000 missing permissions are listed, up to those of rules[0] with 300 API groups x 300 resources x 300 verbs"},
 		{eve, "PATCH", "clusterroles/own", merge, `{` + grants + `}`, 403, refused},
 		{eve, "PATCH", "clusterroles/r?fieldManager=k", apply, `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"r"},` + grants + `}`, 403, refused},
 		{eve, "PUT", "clusterroles/own", asJSON, `{"metadata":{"name":"own"},` + grants + `}`, 403, refused},

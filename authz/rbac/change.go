@@ -1,6 +1,7 @@
 package rbac
 
 import (
+	"hash/maphash"
 	"maps"
 	"slices"
 
@@ -65,24 +66,22 @@ func (b *builder) resolveClusterRoles() {
 		if role.AggregationRule == nil {
 			continue
 		}
-		var rules []rbacv1.PolicyRule
-		b.aggregate(role, map[string]bool{}, &rules)
-		b.roles.set(roleKey{name: name}, rules)
+		union := ruleSet{known: map[uint64][]int{}}
+		b.aggregate(role, map[string]bool{}, &union)
+		b.roles.set(roleKey{name: name}, union.rules)
 	}
 }
 
 // aggregate adds the rules of role or, if it aggregates, of the roles that it selects, without
 // duplicates. An aggregating role's own rules are ignored, because Kubernetes overwrites them.
-func (b *builder) aggregate(role *rbacv1.ClusterRole, seen map[string]bool, rules *[]rbacv1.PolicyRule) {
+func (b *builder) aggregate(role *rbacv1.ClusterRole, seen map[string]bool, union *ruleSet) {
 	if seen[role.Name] {
 		return
 	}
 	seen[role.Name] = true
 	if role.AggregationRule == nil {
 		for _, rule := range role.Rules {
-			if !slices.ContainsFunc(*rules, func(r rbacv1.PolicyRule) bool { return equal(&r, &rule) }) {
-				*rules = append(*rules, rule)
-			}
+			union.add(rule)
 		}
 		return
 	}
@@ -94,10 +93,35 @@ func (b *builder) aggregate(role *rbacv1.ClusterRole, seen map[string]bool, rule
 		}
 		for _, name := range slices.Sorted(maps.Keys(b.clusterRoles)) {
 			if other := b.clusterRoles[name]; selector.Matches(labels.Set(other.Labels)) {
-				b.aggregate(other, seen, rules)
+				b.aggregate(other, seen, union)
 			}
 		}
 	}
+}
+
+// A ruleSet holds different rules in the order in which they were added.
+type ruleSet struct {
+	rules []rbacv1.PolicyRule
+	known map[uint64][]int // the indexes of rules by their hash
+}
+
+var seed = maphash.MakeSeed()
+
+func (s *ruleSet) add(rule rbacv1.PolicyRule) {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	for _, words := range [][]string{rule.Verbs, rule.APIGroups, rule.Resources, rule.ResourceNames, rule.NonResourceURLs} {
+		maphash.WriteComparable(&h, len(words))
+		for _, word := range words {
+			maphash.WriteComparable(&h, word)
+		}
+	}
+	hash := h.Sum64()
+	if slices.ContainsFunc(s.known[hash], func(i int) bool { return equal(&s.rules[i], &rule) }) {
+		return
+	}
+	s.known[hash] = append(s.known[hash], len(s.rules))
+	s.rules = append(s.rules, rule)
 }
 
 func equal(a, b *rbacv1.PolicyRule) bool {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/internal/budget"
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
@@ -59,6 +60,16 @@ func randomRules(rnd *rand.Rand, n int) []rbacv1.PolicyRule {
 	return rules
 }
 
+// mustUncovered is uncovered with the default budget.
+func mustUncovered(t *testing.T, held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	t.Helper()
+	missing, err := uncovered(budget.From(t.Context()), held, wanted)
+	if err != nil {
+		t.Fatalf("uncovered(%+v, %+v) = %v, want nil", held, wanted, err)
+	}
+	return missing
+}
+
 // TestCovers compares with asking for everything there is.
 func TestCovers(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
@@ -77,7 +88,7 @@ func TestCovers(t *testing.T) {
 				break
 			}
 		}
-		missing := uncovered(held, wanted)
+		missing := mustUncovered(t, held, wanted)
 		if got := len(missing) == 0; got != want {
 			t.Fatalf("seed %d: held %+v, wanted %+v: missing %+v, by enumeration covered: %v", seed, held, wanted, missing, want)
 		}
@@ -85,10 +96,10 @@ func TestCovers(t *testing.T) {
 			yes++
 		}
 		// What is missing is of what was wanted, and is all that was.
-		if more := uncovered(wanted, missing); len(more) > 0 {
+		if more := mustUncovered(t, wanted, missing); len(more) > 0 {
 			t.Fatalf("seed %d: %+v is missing of %+v", seed, more, wanted)
 		}
-		if more := uncovered(append(slices.Clone(held), missing...), wanted); len(more) > 0 {
+		if more := mustUncovered(t, append(slices.Clone(held), missing...), wanted); len(more) > 0 {
 			t.Fatalf("seed %d: held %+v and missing %+v do not cover %+v", seed, held, missing, wanted)
 		}
 	}
@@ -98,7 +109,7 @@ func TestCovers(t *testing.T) {
 }
 
 func TestCompact(t *testing.T) {
-	got := uncovered(nil, []rbacv1.PolicyRule{
+	got := mustUncovered(t, nil, []rbacv1.PolicyRule{
 		rule("get list", "core apps", "pods"),
 		rule("get list", "core", "pods", "a", "b"),
 		paths("get post", "/a"),

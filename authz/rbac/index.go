@@ -30,11 +30,13 @@ func (k roleKey) missing() string {
 	return fmt.Sprintf("%s.%s %q not found", kind, rbacv1.GroupName, k.name)
 }
 
-// grant is one subject of one binding.
+// grant is one subject of one binding. It does not change.
 type grant struct {
 	binding bindingKey
 	role    roleKey
 	reason  string
+	// repeats reports that an earlier grant of the subject has the same role. Decisions skip it.
+	repeats bool
 }
 
 // bindingKey identifies a binding; a cluster role binding has no namespace.
@@ -89,7 +91,9 @@ func (b *builder) bind(key bindingKey, ref rbacv1.RoleRef, subjects []rbacv1.Sub
 	}
 	for _, s := range subjects {
 		if who, ok := subjectOf(key, s); ok {
-			b.grants.set(who, append(b.own(who), &grant{binding: key, role: role, reason: reason(key, ref, s)}))
+			grants := b.own(who)
+			repeats := slices.ContainsFunc(grants, func(g *grant) bool { return g.role == role })
+			b.grants.set(who, append(grants, &grant{binding: key, role: role, reason: reason(key, ref, s), repeats: repeats}))
 		}
 	}
 }
@@ -101,7 +105,7 @@ func (b *builder) unbind(key bindingKey, subjects []rbacv1.Subject) {
 		if _, granted := b.grants.get(who); !ok || !granted {
 			continue
 		}
-		left := slices.DeleteFunc(b.own(who), func(g *grant) bool { return g.binding == key })
+		left := withoutBinding(b.own(who), key)
 		if len(left) == 0 {
 			b.grants.delete(who)
 			delete(b.ownSlices, who)
@@ -109,6 +113,26 @@ func (b *builder) unbind(key bindingKey, subjects []rbacv1.Subject) {
 		}
 		b.grants.set(who, left)
 	}
+}
+
+// withoutBinding removes the grants of a binding. The first grant left of each role no longer repeats one.
+func withoutBinding(grants []*grant, key bindingKey) []*grant {
+	freed := map[roleKey]bool{}
+	left := slices.DeleteFunc(grants, func(g *grant) bool {
+		if g.binding == key && !g.repeats {
+			freed[g.role] = true
+		}
+		return g.binding == key
+	})
+	for i, g := range left {
+		if freed[g.role] {
+			delete(freed, g.role)
+			first := *g
+			first.repeats = false
+			left[i] = &first
+		}
+	}
+	return left
 }
 
 // resolve returns the role of a binding. A cluster role binding cannot refer to a namespaced role.

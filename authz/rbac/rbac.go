@@ -33,6 +33,7 @@ package rbac
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -167,6 +168,9 @@ func (x *index) allowed(at *authz.Attributes, namespace string, u *user.Info, mi
 func (x *index) search(at *authz.Attributes, s subject, missing *[]string) string {
 	grants, _ := x.grants.get(s)
 	for _, g := range grants {
+		if g.repeats {
+			continue
+		}
 		rules, found := x.roles.get(g.role)
 		if !found {
 			*missing = append(*missing, g.role.missing())
@@ -184,6 +188,9 @@ func (x *index) search(at *authz.Attributes, s subject, missing *[]string) strin
 // reasonPrefix is the prefix of reasons about missing roles.
 const reasonPrefix = "RBAC: "
 
+// maxUnresolved is the maximum number of missing roles that a reason names.
+const maxUnresolved = 100
+
 // unresolved returns Kubernetes' reason for bindings to missing roles, without duplicates.
 func unresolved(missing []string) string {
 	missing = distinct(missing)
@@ -193,15 +200,30 @@ func unresolved(missing []string) string {
 	case 1:
 		return reasonPrefix + missing[0]
 	}
+	if more := len(missing) - maxUnresolved; more > 0 {
+		missing = append(missing[:maxUnresolved], fmt.Sprintf("and %d others", more))
+	}
 	return reasonPrefix + "[" + strings.Join(missing, ", ") + "]"
 }
 
-func distinct(words []string) []string {
-	var once []string
-	for _, w := range words {
-		if !slices.Contains(once, w) {
-			once = append(once, w)
-		}
+// unresolvedError returns an error for bindings to missing roles, or nil.
+func unresolvedError(missing []string) error {
+	if len(missing) == 0 {
+		return nil
 	}
-	return once
+	return errors.New(strings.TrimPrefix(unresolved(missing), reasonPrefix))
+}
+
+func distinct(words []string) []string {
+	if len(words) < 2 {
+		return words
+	}
+	seen := make(map[string]bool, len(words))
+	return slices.DeleteFunc(words, func(w string) bool {
+		if seen[w] {
+			return true
+		}
+		seen[w] = true
+		return false
+	})
 }

@@ -1,9 +1,12 @@
 package rbac
 
 import (
+	"context"
 	"maps"
+	"math"
 	"slices"
 
+	"github.com/planekit/planekit/internal/budget"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -89,12 +92,23 @@ func merged(want, have map[string]string) map[string]string {
 }
 
 func completeRole(want, r *rbacv1.Role) bool {
-	r.Rules = append(r.Rules, uncovered(r.Rules, want.Rules)...)
+	r.Rules = completeRules(want.Rules, r.Rules)
 	return true
 }
 
+// completeRules adds what is missing from the rules have. Of a policy too large to compare it adds
+// all, since more rules that grant the same do no harm.
+func completeRules(want, have []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	unlimited := budget.New(context.Background(), budget.Limits{Steps: math.MaxInt64, Bytes: math.MaxInt64})
+	missing, err := uncovered(unlimited, have, want)
+	if err != nil {
+		missing = want
+	}
+	return append(have, missing...)
+}
+
 func completeClusterRole(want, r *rbacv1.ClusterRole) bool {
-	r.Rules = append(r.Rules, uncovered(r.Rules, want.Rules)...)
+	r.Rules = completeRules(want.Rules, r.Rules)
 	if want.AggregationRule == nil {
 		r.AggregationRule = nil
 		return true

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/internal/budget"
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
@@ -37,27 +37,23 @@ func (s staticRules) RulesFor(context.Context, *user.Info, string) (authz.Rules,
 
 // Missing returns the parts of rules that u does not hold in namespace, including cluster-wide
 // rules, as rules for one resource or path each. An empty result means that u may do everything
-// that the rules allow. With an error it returns what is missing from the rules that could be
-// resolved.
-func (a *Authorizer) Missing(_ context.Context, u *user.Info, namespace string, rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
+// that the rules allow, provided that there is no error. With an error it returns what is missing
+// from the rules that could be resolved, or as much of it as the budget of ctx and a limit of 10,000
+// parts allow.
+func (a *Authorizer) Missing(ctx context.Context, u *user.Info, namespace string, rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
 	x := a.index.Load()
+	b := budget.From(ctx)
 	if x == nil {
-		return uncovered(nil, rules), ErrNotSynced
+		missing, err := uncovered(b, nil, rules)
+		return missing, errors.Join(ErrNotSynced, err)
 	}
 	var held []rbacv1.PolicyRule
 	var missing []string
 	if u != nil {
-		add := func(granted []rbacv1.PolicyRule) { held = append(held, granted...) }
-		x.visit("", u, &missing, add)
-		if namespace != "" {
-			x.visit(namespace, u, &missing, add)
-		}
+		missing = x.visit(namespace, u, func(granted []rbacv1.PolicyRule) { held = append(held, granted...) })
 	}
-	var err error
-	if len(missing) > 0 {
-		err = errors.New(strings.TrimPrefix(unresolved(missing), reasonPrefix))
-	}
-	return uncovered(held, rules), err
+	parts, err := uncovered(b, held, rules)
+	return parts, errors.Join(unresolvedError(missing), err)
 }
 
 // RoleRules returns the rules of the role that a binding in namespace refers to, and whether the
