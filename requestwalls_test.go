@@ -299,6 +299,7 @@ var requestWalls = []wall{
 		{"k8s.io/apimachinery", "codecs, options, tables and patches of the wire protocol"},
 		{"internal/jsonscan", "bodies are looked at before they are decoded"},
 		{"internal/bodycost", "bodies are bounded before they are decoded"},
+		{"internal/selector", "selectors of many terms are evaluated in little time"},
 		{"github.com/go-logr/logr", logging},
 	}},
 }

@@ -4,19 +4,19 @@ import (
 	"strings"
 
 	"github.com/planekit/planekit/apiserver/internal/requestline"
+	"github.com/planekit/planekit/internal/selector"
 	"github.com/planekit/planekit/storage"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	fieldselection "k8s.io/apimachinery/pkg/selection"
 )
 
 // selection is which objects of a kind a list or watch is about.
 type selection struct {
 	kind   *servedKind
-	labels labels.Selector
-	fields fields.Selector
+	labels *selector.LabelSelector
+	fields *selector.FieldSelector
 	// prefix holds every selected object; it may hold others.
 	prefix storage.Key
 	// hidden says that hidden objects may be selected.
@@ -40,7 +40,7 @@ func newSelection(k *servedKind, namespace, labelText, fieldText string) (*selec
 	if ns, ok := byField.RequiresExactMatch("metadata.namespace"); ok && k.Namespaced && namespace == "" && requestline.CheckSegment(ns) == nil {
 		namespace = ns
 	}
-	s := &selection{kind: k, labels: byLabel, fields: byField, prefix: storage.Key(k.under(namespace))}
+	s := &selection{kind: k, labels: selector.Labels(byLabel), fields: selector.Fields(byField), prefix: storage.Key(k.under(namespace))}
 	if name, ok := byField.RequiresExactMatch("metadata.name"); ok && requestline.CheckSegment(name) == nil {
 		if namespace != "" || !k.Namespaced {
 			s.prefix = k.key(namespace, name)
@@ -66,9 +66,9 @@ func (s *selection) field() (name, value string, ok bool) {
 	if s.kind.converter != nil {
 		return "", "", false
 	}
-	for _, r := range s.fields.Requirements() {
-		if (r.Operator == fieldselection.Equals || r.Operator == fieldselection.DoubleEquals) && s.kind.Fields[r.Field] != nil {
-			return r.Field, r.Value, true
+	for name, value := range s.fields.Equals {
+		if s.kind.Fields[name] != nil {
+			return name, value, true
 		}
 	}
 	return "", "", false
@@ -100,7 +100,7 @@ func (s *selection) matches(obj runtime.Object) bool {
 		return true
 	}
 	m := accessor(obj)
-	return s.labels.Matches(labels.Set(m.GetLabels())) &&
+	return s.labels.Matches(m.GetLabels()) &&
 		s.fields.Matches(fieldsOf{s.kind, obj, m})
 }
 
