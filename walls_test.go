@@ -274,6 +274,7 @@ var otherWalls = []wall{
 		{"github.com/go-logr/logr", logging},
 	}},
 	{packages: "cni/overlay", closed: true, may: []allowance{
+		{"github.com/google/nftables", "the guard of its port and ranges"}, {"github.com/mdlayher/netlink", "its connections"},
 		{"github.com/vishvananda/netlink", "links, addresses, routes, neighbours and FDB entries"},
 		{"github.com/vishvananda/netns", "work inside a machine's namespace"},
 		{"golang.org/x/sys", "the kernel's constants"},

@@ -65,6 +65,10 @@ func whole(m *overlaytest.Machine, backend string) error {
 	if err != nil || len(routes) != 2 {
 		return fmt.Errorf("routes %v, %v", routes, err)
 	}
+	rules, err := m.Command("nft", "list", "table", "inet", guardTable)
+	if err != nil || strings.Contains(rules, "\taccept") || strings.Contains(rules, "10.64.77.0") || !strings.Contains(rules, "10.64.2.0") {
+		return fmt.Errorf("guard %s, %v", rules, err)
+	}
 	link := device(m)
 	if backend == "host-gw" {
 		return nil
@@ -133,13 +137,40 @@ var drifts = []struct {
 			IP: net.ParseIP("10.63.0.99"), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 99},
 		}))
 	}},
+	{"the guard is deleted", func(t *testing.T, m *overlaytest.Machine) {
+		// The overlay does not follow changes of tables; a change of a route makes it look.
+		_, err := m.Command("nft", "delete", "table", "inet", guardTable)
+		must(t, err)
+		touch(t, m)
+	}},
+	{"the guard has another rule", func(t *testing.T, m *overlaytest.Machine) {
+		_, err := m.Command("nft", "insert", "rule", "inet", guardTable, "forward", "accept")
+		must(t, err)
+		touch(t, m)
+	}},
+	{"the guard knows another range", func(t *testing.T, m *overlaytest.Machine) {
+		_, err := m.Command("nft", "add", "element", "inet", guardTable, "remote0", "{ 10.64.77.0/24 }")
+		must(t, err)
+		touch(t, m)
+	}},
 	{"forwarding is off", func(t *testing.T, m *overlaytest.Machine) {
 		// The kernel sends no notification for this; a change of a route makes the overlay look.
 		must(t, m.Sysctl("ipv4/ip_forward", "0"))
-		eth, err := m.Handle.LinkByName(m.Underlay)
-		must(t, err)
-		must(t, m.Handle.RouteAdd(&netlink.Route{Dst: ipNet("10.64.200.0/24"), LinkIndex: eth.Attrs().Index}))
+		touch(t, m)
 	}},
+}
+
+// guardTable is the name of the overlay's table.
+const guardTable = "planekit-overlay-112"
+
+// touch changes a route, which makes the overlay look at everything.
+func touch(t *testing.T, m *overlaytest.Machine) {
+	t.Helper()
+	eth, err := m.Handle.LinkByName(m.Underlay)
+	must(t, err)
+	route := &netlink.Route{Dst: ipNet("10.64.200.0/24"), LinkIndex: eth.Attrs().Index}
+	must(t, m.Handle.RouteReplace(route))
+	must(t, m.Handle.RouteDel(route))
 }
 
 func ipNet(s string) *net.IPNet {
@@ -188,6 +219,9 @@ func TestLeaver(t *testing.T) {
 			must(t, c.overlays[0].Remove(t.Context()))
 			if got := routesOf(t, m); len(got) != 0 || device(m) != nil {
 				t.Errorf("after Remove, routes to %v, device %v", got, device(m))
+			}
+			if tables, err := m.Command("nft", "list", "tables"); err != nil || strings.Contains(tables, guardTable) {
+				t.Errorf("after Remove, tables %s, %v", tables, err)
 			}
 			routes, err := m.Handle.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Dst: ipNet("10.64.77.0/24")}, netlink.RT_FILTER_DST)
 			if err != nil || len(routes) != 1 {

@@ -38,6 +38,16 @@
 // data are invalid, if it claims a range of an earlier or the local member, the hardware address of
 // another one, or a range outside Network. See [Overlay.Refused].
 //
+// # Pods
+//
+// Pods are not trusted either: an nftables table of the host, see guard, keeps what a pod sends from
+// counting as a packet of another member. The port of [VXLAN] and [UDP] takes packets of members alone,
+// by the underlay's interface and the members' addresses, and no packet to the port of a member is
+// forwarded. A packet from a member has a source in one of its ranges; with [HostGW], which machine of
+// the underlay sent a packet is not known, only that no pod of this host did. Whatever can send with the
+// address of a member in the underlay is trusted as that member. The table is compared with what it
+// should be at every reconciliation, of which its own changes cause none.
+//
 // # Restarts
 //
 // Neither the start nor the end of [Overlay.Run] removes anything that is still valid, so traffic

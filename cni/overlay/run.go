@@ -47,6 +47,7 @@ type run struct {
 	deviceIndex atomic.Int64
 
 	// The rest belongs to the goroutine that reconciles.
+	guard     guardKeeper
 	local     Member
 	lastError string
 }
@@ -154,6 +155,11 @@ func (r *run) converge() (ready bool, err error) {
 	}
 	if known {
 		r.report(refused)
+	}
+	// Before there is a device or a socket that takes packets.
+	guarding := r.c.guard(u, want.members)
+	if err := r.kernel.inside(func() error { return r.guard.keep(guarding, !known) }); err != nil {
+		return false, err
 	}
 	if r.kernel.tunnel != nil {
 		if err := r.kernel.inside(func() error { return r.kernel.tunnel.listen(u.address, r.c.Port) }); err != nil {
@@ -314,7 +320,7 @@ func (o *Overlay) Remove(ctx context.Context) error {
 	if have.device != nil {
 		changes = append(changes, change{op: deleteDevice, name: o.c.Device})
 	}
-	if err := r.applyAll(changes); err != nil {
+	if err := errors.Join(r.applyAll(changes), k.inside(o.c.removeGuard)); err != nil {
 		return fmt.Errorf("overlay: remove: %w", err)
 	}
 	return ctx.Err()
