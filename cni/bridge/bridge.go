@@ -26,7 +26,11 @@
 // of a bridge.
 //
 // macspoofchk drops what a container sends with another hardware address than its own, by an nftables
-// table for each container.
+// table for each container. addressspoofchk drops all that is not the container's own: ARP, Neighbor
+// Discovery and IP packets with other addresses, router advertisements, redirects, frames with a VLAN or
+// of another type, IP multicasts and broadcasts, and packets to addresses of the link or of 127.0.0.0/8.
+// Behind a gateway it also makes the host route what containers of the bridge send to each other, so that
+// the host's rules see it without br_netfilter, and keeps frames from ports that they are not for.
 //
 // A kernel without CONFIG_BRIDGE_VLAN_FILTERING refuses VLANs, and ADD fails.
 //
@@ -72,6 +76,9 @@ type Conf struct {
 	PromiscMode bool `json:"promiscMode,omitempty"`
 	// MacSpoofChk drops what the container sends with another hardware address than its own.
 	MacSpoofChk bool `json:"macspoofchk,omitempty"`
+	// AddressSpoofChk drops what the container sends with other addresses than its own, MACs included. It
+	// needs IPAM and excludes VLANTrunk.
+	AddressSpoofChk bool `json:"addressspoofchk,omitempty"`
 	// PortIsolation keeps the container from other containers with it: their frames are not forwarded to
 	// each other, only to the gateway and to other ports.
 	PortIsolation bool `json:"portIsolation,omitempty"`
@@ -157,6 +164,8 @@ func (c *Conf) check() error {
 		return invalid("hairpinMode and promiscMode exclude each other")
 	case c.DisableContainerInterface && c.ipamType != "":
 		return invalid("disableContainerInterface and ipam exclude each other")
+	case c.AddressSpoofChk && (c.ipamType == "" || len(c.trunk) > 0):
+		return invalid("addressspoofchk needs ipam and excludes vlanTrunk")
 	case c.MTU < 0:
 		return invalid("mtu %d is negative", c.MTU)
 	case c.VLAN < 0 || c.VLAN > maxVLAN:
@@ -218,12 +227,9 @@ func add(ctx context.Context, r *skel.Request) (*cni.Result, error) {
 // attach connects the container and adds the interfaces to the result. It returns the host's end of the
 // pair even with an error, nil if there is none.
 func (c *Conf) attach(ctx context.Context, r *skel.Request, ns *sandbox, result *cni.Result) (netlink.Link, error) {
-	host, err := c.plug(ctx, ns, r.IfName, result)
+	host, err := c.plug(ctx, r, ns, result)
 	if err == nil {
 		result.Interfaces, err = c.interfaces(ns, host, r)
-	}
-	if err == nil && c.MacSpoofChk { // before the container can send
-		err = c.addGuard(ctx, r, result)
 	}
 	if err == nil {
 		err = c.inside(ctx, ns, r.IfName, result)
@@ -243,7 +249,7 @@ func (c *Conf) undo(ctx context.Context, r *skel.Request, host netlink.Link) err
 
 // release frees everything of an attachment whose interface is gone.
 func (c *Conf) release(ctx context.Context, r *skel.Request) error {
-	if c.MacSpoofChk {
+	if c.guarded() {
 		table := spoofTable(c.Bridge, r.Name, r.ContainerID, r.IfName)
 		if err := removeGuards(ctx, func(name string) bool { return name == table.Name }); err != nil {
 			return err
@@ -255,14 +261,6 @@ func (c *Conf) release(ctx context.Context, r *skel.Request) error {
 		}
 	}
 	return c.locked(ctx, func() error { return c.leave(ctx) })
-}
-
-func (c *Conf) addGuard(ctx context.Context, r *skel.Request, result *cni.Result) error {
-	g, err := c.guard(r, result.Interfaces)
-	if err != nil {
-		return err
-	}
-	return g.install(ctx)
 }
 
 // addresses requests addresses from the IPAM plugin.
@@ -351,7 +349,7 @@ func gc(ctx context.Context, r *skel.Request) error {
 			return err
 		}
 	}
-	if c.MacSpoofChk && r.Valid != nil {
+	if c.guarded() && r.Valid != nil {
 		if err := c.removeGuardsExcept(ctx, r.Name, r.Valid); err != nil {
 			return err
 		}

@@ -25,8 +25,8 @@ func check(ctx context.Context, r *skel.Request) error {
 	if err := c.checkHost(r.Previous); err != nil {
 		return err
 	}
-	if c.MacSpoofChk {
-		g, err := c.guard(r, r.Previous.Interfaces)
+	if c.guarded() {
+		g, err := c.guard(r, r.Previous.Interfaces, r.Previous.IPs)
 		if err == nil {
 			err = g.check(ctx)
 		}

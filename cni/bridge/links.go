@@ -143,27 +143,69 @@ func vethName() string { return fmt.Sprintf("veth%08x", rand.Uint32()) }
 
 // plug creates the veth pair, connects its host end to the bridge and returns it, even with an error
 // after it was created.
-func (c *Conf) plug(ctx context.Context, ns *sandbox, ifName string, result *cni.Result) (netlink.Link, error) {
-	veth := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: ifName, PeerNamespace: netlink.NsFd(ns.fd)}
+func (c *Conf) plug(ctx context.Context, r *skel.Request, ns *sandbox, result *cni.Result) (netlink.Link, error) {
+	veth := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: r.IfName, PeerNamespace: netlink.NsFd(ns.fd)}
 	veth.Name, veth.MTU, veth.PeerHardwareAddr = vethName(), c.MTU, c.mac
 	err := netlink.LinkAdd(veth)
 	if errors.Is(err, unix.EEXIST) {
-		return nil, cni.Errorf(cni.CodePlugin, "interface %s exists in the container", ifName)
+		return nil, cni.Errorf(cni.CodePlugin, "interface %s exists in the container", r.IfName)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("make %s and %s: %w", veth.Name, ifName, err)
+		return nil, fmt.Errorf("make %s and %s: %w", veth.Name, r.IfName, err)
 	}
 	return veth, c.locked(ctx, func() error {
 		br, gateway, err := c.ensure(result.IPs)
 		if err != nil {
 			return err
 		}
+		if c.guarded() {
+			if err := c.addGuard(ctx, r, ns, veth, result); err != nil {
+				return err
+			}
+		}
 		if err := c.setPort(br, veth); err != nil {
 			return err
+		}
+		if c.AddressSpoofChk && !c.hasVLANs() {
+			if err := c.fixPort(ns, r.IfName, veth); err != nil {
+				return err
+			}
 		}
 		forget(gateway, result.IPs)
 		return c.rules(ctx, result.IPs)
 	})
+}
+
+// addGuard installs the guard of an attachment, while the host's end of the pair is down and on no bridge.
+func (c *Conf) addGuard(ctx context.Context, r *skel.Request, ns *sandbox, host netlink.Link, result *cni.Result) error {
+	interfaces, err := c.interfaces(ns, host, r)
+	if err != nil {
+		return err
+	}
+	g, err := c.guard(r, interfaces, result.IPs)
+	if err != nil {
+		return err
+	}
+	return g.install(ctx)
+}
+
+// fixPort makes the bridge forward to the port what is for the container's hardware address, and no frames
+// to addresses that it does not know. It learns nothing, so nothing can be forgotten.
+func (c *Conf) fixPort(ns *sandbox, ifName string, port netlink.Link) error {
+	inside, err := ns.handle.LinkByName(ifName)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(
+		netlink.NeighSet(&netlink.Neigh{
+			LinkIndex: port.Attrs().Index, Family: unix.AF_BRIDGE, State: netlink.NUD_NOARP, Flags: netlink.NTF_MASTER,
+			HardwareAddr: inside.Attrs().HardwareAddr,
+		}),
+		netlink.LinkSetLearning(port, false), netlink.LinkSetFlood(port, false))
+	if err != nil {
+		return fmt.Errorf("fix the addresses of %s: %w", port.Attrs().Name, err)
+	}
+	return nil
 }
 
 // setPort makes the host's end a port of the bridge.

@@ -10,11 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/nftables"
-	"github.com/google/nftables/expr"
 	"github.com/google/nftables/userdata"
 	mdlayher "github.com/mdlayher/netlink"
 	"github.com/planekit/planekit/cni"
@@ -23,12 +24,19 @@ import (
 )
 
 // spoofGuard is the nftables table of one attachment that drops what its container sends with another
-// hardware address than its own.
+// hardware address than its own or, if byAddress is set, with anything that is not its own: see chains.
+//
+// Its chain is at the host's end of the container's pair alone, so that it costs others nothing, and comes
+// before the bridge learns addresses.
 type spoofGuard struct {
 	table *nftables.Table
 	// port is the host's end of the container's pair.
-	port string
-	mac  net.HardwareAddr
+	port      string
+	mac       net.HardwareAddr
+	byAddress bool
+	addresses []netip.Addr
+	// gateway is the hardware address of the gateway; nil if there is none.
+	gateway net.HardwareAddr
 }
 
 // spoofPrefix begins the names of all tables of this kind, and is followed by the bridge.
@@ -38,30 +46,40 @@ const spoofPrefix = "planekit-macspoof/"
 // attachments have the same.
 func spoofTable(bridge, network, containerID, ifName string) *nftables.Table {
 	sum := sha256.Sum256([]byte(network + "\x00" + containerID + "\x00" + ifName))
-	return &nftables.Table{Name: spoofTables(bridge) + hex.EncodeToString(sum[:16]), Family: nftables.TableFamilyBridge}
+	return &nftables.Table{Name: spoofTables(bridge) + hex.EncodeToString(sum[:16]), Family: nftables.TableFamilyNetdev}
 }
 
 // spoofTables returns the prefix of the names of a bridge's tables. The name of an interface may have
 // any byte but '/'.
 func spoofTables(bridge string) string { return spoofPrefix + bridge + "/" }
 
-// guard returns the guard of an attachment by the interfaces of its result.
-func (c *Conf) guard(r *skel.Request, interfaces []cni.Interface) (spoofGuard, error) {
-	g := spoofGuard{table: spoofTable(c.Bridge, r.Name, r.ContainerID, r.IfName)}
+// guarded reports whether attachments have a guard.
+func (c *Conf) guarded() bool { return c.MacSpoofChk || c.AddressSpoofChk }
+
+// guard returns the guard of an attachment by its result.
+func (c *Conf) guard(r *skel.Request, interfaces []cni.Interface, ips []cni.IP) (spoofGuard, error) {
+	g := spoofGuard{table: spoofTable(c.Bridge, r.Name, r.ContainerID, r.IfName), byAddress: c.AddressSpoofChk}
 	for _, i := range interfaces {
+		mac, err := net.ParseMAC(i.Mac)
+		if err != nil {
+			return g, cni.Errorf(cni.CodeInvalidConfig, "interface %s: %v", i.Name, err)
+		}
 		switch {
 		case i.Sandbox != "" && i.Name == r.IfName:
-			mac, err := net.ParseMAC(i.Mac)
-			if err != nil {
-				return g, cni.Errorf(cni.CodeInvalidConfig, "interface %s: %v", i.Name, err)
-			}
 			g.mac = mac
-		case i.Sandbox == "" && i.Name != c.Bridge && i.Name != c.gatewayLink():
+		case i.Sandbox == "" && i.Name == c.gatewayLink():
+			if c.IsGateway {
+				g.gateway = mac
+			}
+		case i.Sandbox == "" && i.Name != c.Bridge:
 			g.port = i.Name
 		}
 	}
 	if g.port == "" || len(g.mac) != 6 {
 		return g, cni.Errorf(cni.CodeInvalidConfig, "the result lacks the interfaces of %s", r.IfName)
+	}
+	for _, ip := range ips {
+		g.addresses = append(g.addresses, ip.Address.Addr())
 	}
 	return g, nil
 }
@@ -81,18 +99,19 @@ func spoofConn(ctx context.Context) *nftables.Conn {
 	return c
 }
 
-// comment identifies the rule completely, in the syntax of nft.
-func (g spoofGuard) comment() []byte {
-	text := fmt.Sprintf("iifname %q ether saddr != %v drop", g.port, g.mac)
-	return userdata.Append(nil, userdata.TypeComment, append([]byte(text), 0))
+// chain returns a chain of the table.
+func (g spoofGuard) chain(name string) *nftables.Chain {
+	c := &nftables.Chain{Name: name, Table: g.table}
+	if name == ingress {
+		c.Type, c.Device = nftables.ChainTypeFilter, g.port
+		c.Hooknum, c.Priority = nftables.ChainHookIngress, nftables.ChainPriorityFilter
+	}
+	return c
 }
 
-// chain is the one chain of the table. The kernel calls it before it learns addresses.
-func (g spoofGuard) chain() *nftables.Chain {
-	return &nftables.Chain{
-		Name: "prerouting", Table: g.table, Type: nftables.ChainTypeFilter,
-		Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityRaw,
-	}
+// comment identifies a rule completely.
+func (r spoofRule) comment() []byte {
+	return userdata.Append(nil, userdata.TypeComment, append([]byte(r.text), 0))
 }
 
 // install replaces the table in one transaction.
@@ -101,38 +120,41 @@ func (g spoofGuard) install(ctx context.Context) error {
 	c.AddTable(g.table) // there is one to delete now
 	c.DelTable(g.table)
 	c.AddTable(g.table)
-	port := make([]byte, unix.IFNAMSIZ)
-	copy(port, g.port)
-	c.AddRule(&nftables.Rule{Table: g.table, Chain: c.AddChain(g.chain()), UserData: g.comment(), Exprs: []expr.Any{
-		&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: port},
-		&expr.Payload{Base: expr.PayloadBaseLLHeader, Offset: 6, Len: 6, DestRegister: 1},
-		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: g.mac},
-		&expr.Verdict{Kind: expr.VerdictDrop},
-	}})
+	for _, chain := range g.chains() {
+		at := c.AddChain(g.chain(chain.name))
+		for _, r := range chain.rules {
+			c.AddRule(&nftables.Rule{Table: g.table, Chain: at, UserData: r.comment(), Exprs: r.code})
+		}
+	}
 	if err := c.Flush(); err != nil {
-		return fmt.Errorf("macspoofchk: add nftables table %s: %w", g.table.Name, err)
+		return fmt.Errorf("guard of %s: add nftables table %s: %w", g.port, g.table.Name, err)
 	}
 	return nil
 }
 
 // check reports whether the kernel still has the guard.
 func (g spoofGuard) check(ctx context.Context) error {
-	rules, err := spoofConn(ctx).GetRules(g.table, g.chain())
-	if err != nil && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("macspoofchk: %w", err)
-	}
-	if len(rules) != 1 || !bytes.Equal(rules[0].UserData, g.comment()) {
-		return cni.Errorf(cni.CodePlugin, "macspoofchk: the rule for %s is lost", g.port)
+	for _, chain := range g.chains() {
+		rules, err := spoofConn(ctx).GetRules(g.table, &nftables.Chain{Name: chain.name})
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("guard of %s: %w", g.port, err)
+		}
+		alike := func(have *nftables.Rule, want spoofRule) bool { return bytes.Equal(have.UserData, want.comment()) }
+		if !slices.EqualFunc(rules, chain.rules, alike) {
+			return cni.Errorf(cni.CodePlugin, "guard of %s: a rule of chain %s is lost", g.port, chain.name)
+		}
 	}
 	return nil
 }
 
-// removeGuards removes the tables with certain names. Without nftables in the kernel there are none.
+// removeGuards removes the tables with certain names. Without nftables in the kernel there are none. Those
+// of family bridge are of earlier versions.
 func removeGuards(ctx context.Context, matches func(name string) bool) error {
-	tables, err := dump(func() ([]*nftables.Table, error) {
-		return spoofConn(ctx).ListTablesOfFamily(nftables.TableFamilyBridge)
-	})
+	return errors.Join(removeGuardsOf(ctx, nftables.TableFamilyNetdev, matches), removeGuardsOf(ctx, nftables.TableFamilyBridge, matches))
+}
+
+func removeGuardsOf(ctx context.Context, family nftables.TableFamily, matches func(name string) bool) error {
+	tables, err := dump(func() ([]*nftables.Table, error) { return spoofConn(ctx).ListTablesOfFamily(family) })
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPROTONOSUPPORT) {
 		return nil
 	}

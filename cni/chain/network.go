@@ -32,6 +32,9 @@ type Network struct {
 	MTU int
 	// Masquerade gives traffic that leaves the cluster the node's address.
 	Masquerade bool
+	// AnySource lets containers send from any address. Without it, a container sends from its own addresses
+	// alone, and the host routes between the containers of the node: see addressspoofchk of package bridge.
+	AnySource bool
 	// DataDir is the directory of addresses, attachments and locks; each node needs its own. Empty
 	// means /var/lib/planekit/cni.
 	DataDir string
@@ -67,7 +70,7 @@ func (n Network) ConfList() ([]byte, error) {
 		Capabilities: portMappings,
 		Delegates: []any{bridge.Conf{
 			Type: "bridge", Bridge: n.Bridge, MTU: n.MTU,
-			IsGateway: true, IsDefaultGateway: true, HairpinMode: true,
+			IsGateway: true, IsDefaultGateway: true, HairpinMode: true, AddressSpoofChk: !n.AnySource,
 			IPMasq: n.Masquerade, ClusterCIDR: n.ClusterCIDRs,
 			LockDir: n.DataDir, IPAM: ipam,
 		}, portmap.Conf{

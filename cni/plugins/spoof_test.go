@@ -19,7 +19,7 @@ func (h *host) guards() int { return len(h.tablesOfGuards()) }
 
 func (h *host) tablesOfGuards() []*nftables.Table {
 	h.Helper()
-	tables, err := new(nftables.Conn).ListTablesOfFamily(nftables.TableFamilyBridge)
+	tables, err := new(nftables.Conn).ListTablesOfFamily(nftables.TableFamilyNetdev)
 	if err != nil {
 		h.Fatal(err)
 	}
