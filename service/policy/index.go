@@ -2,14 +2,16 @@ package policy
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
-	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/planekit/planekit/service/ruleset"
 )
 
 // index has the world in the order in which rules ask for it, so that each selector is parsed once and looks only at
@@ -23,6 +25,10 @@ type index struct {
 	policies map[string][]selecting
 	// sums are the hashes of the blocks of rules.
 	sums map[ruleOf]string
+	// holders are the keys of the pods that the node has admitted with an address.
+	holders map[netip.Addr]string
+	// all are the fragments by their owners.
+	all map[string]ruleset.Fragment
 }
 
 // ruleOf is a rule of a policy by its index.
@@ -39,11 +45,16 @@ type selecting struct {
 }
 
 func newIndex(w World) *index {
-	x := &index{World: w, pods: map[string][]*corev1.Pod{}, policies: map[string][]selecting{}, sums: map[ruleOf]string{}}
+	x := &index{World: w, pods: map[string][]*corev1.Pod{}, policies: map[string][]selecting{}, sums: map[ruleOf]string{}, holders: map[netip.Addr]string{}, all: map[string]ruleset.Fragment{}}
+	for key, all := range w.Admitted {
+		for _, a := range all {
+			x.holders[a] = key
+		}
+	}
 	local := map[string][]*corev1.Pod{}
 	for _, pod := range w.Pods {
 		x.pods[pod.Namespace] = append(x.pods[pod.Namespace], pod)
-		if pod.Spec.NodeName == w.Node && len(addresses(pod)) > 0 {
+		if pod.Spec.NodeName == w.Node && len(x.addresses(pod)) > 0 {
 			x.local = append(x.local, pod)
 			local[pod.Namespace] = append(local[pod.Namespace], pod)
 		}
@@ -56,10 +67,22 @@ func newIndex(w World) *index {
 	}
 	for _, all := range x.policies {
 		slices.SortFunc(all, func(a, b selecting) int {
-			return strings.Compare(localcache.KeyOf(a.NetworkPolicy), localcache.KeyOf(b.NetworkPolicy))
+			return strings.Compare(keyOf(a.NetworkPolicy), keyOf(b.NetworkPolicy))
 		})
 	}
 	return x
+}
+
+// addresses returns the addresses of a pod: those that the node has admitted it with, or else those in its status that the
+// node has not given to another pod since.
+func (x *index) addresses(pod *corev1.Pod) []netip.Addr {
+	all := addresses(pod)
+	if pod.Spec.NodeName == x.Node {
+		if admitted, ok := x.Admitted[keyOf(pod)]; ok && hasNetwork(pod) {
+			return admitted
+		}
+	}
+	return slices.DeleteFunc(all, func(a netip.Addr) bool { _, held := x.holders[a]; return held })
 }
 
 // parse returns a selector; one that cannot be parsed matches nothing.

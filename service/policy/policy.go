@@ -10,16 +10,21 @@
 // pod elsewhere changes elements of sets alone.
 //
 // As with Kubernetes' policies everywhere, traffic between a pod and its own node is always allowed, a
-// pod reaches itself, pods in the network of their node are neither protected nor selected, and a change
-// does not end connections that exist. Policies are checked after a service was translated, so that
-// they see the address of the pod.
+// pod reaches itself, and pods in the network of their node are neither protected nor selected. Policies are checked after
+// a service was translated, so that they see the address of the pod. Each packet is checked, also those of
+// connections that exist: a change ends what it does not allow.
 //
-// Packets between pods at one bridge are checked only if net.bridge.bridge-nf-call-iptables is 1; an
-// enforcer that finds another value logs it.
+// With [Config.Bridges], what is not known is closed: between the pods of the node, and between them and others, only
+// packets pass whose address on the side of the pod is one of a pod that the enforcer knows. So a pod that
+// starts is closed until its rules are in the kernel, and link-local addresses, multicast, broadcast and frames that are
+// not IP lead from no pod to another. [Enforcer.Admit] returns once the rules of a pod hold.
 //
-// The table is compared and repaired as that of package proxy. The rules stay when the enforcer ends,
-// until [Enforcer.Remove]. Every change looks at all policies and pods again, at most once in MinPeriod;
-// what is written is the difference.
+// Packets between pods at one bridge are checked only if net.bridge.bridge-nf-call-iptables is 1. An
+// enforcer sets it, and logs that it could not.
+//
+// The tables are compared and repaired as that of package proxy. The rules stay when the enforcer ends,
+// until [Enforcer.Remove]. Every change looks at all policies and pods again, at most once in MinPeriod but for
+// Admit; what is written is the difference.
 package policy
 
 import (
@@ -59,6 +64,9 @@ type Config struct {
 	Policies   localcache.ListSubscriber[*networkingv1.NetworkPolicy]
 	Pods       localcache.ListSubscriber[*corev1.Pod]
 	Namespaces localcache.ListSubscriber[*corev1.Namespace]
+	// Bridges are the names of the bridges that connect the pods of the node. They need not exist yet. Without any, pods that are
+	// not known are open, and only what has an address of a pod is checked.
+	Bridges []string
 	// MinPeriod is the least time between two writes; 0 means [DefaultMinPeriod]. The first is at once.
 	MinPeriod time.Duration
 	// CheckPeriod is how often the kernel is asked whether another program changed its tables; 0 means
@@ -79,6 +87,15 @@ type Enforcer struct {
 	changed chan struct{}
 	ready   chan struct{}
 	once    sync.Once // closes ready
+	// bridge is the table of family bridge, and frames its keeper; nil without bridges.
+	bridge *ruleset.Kernel
+	frames *ruleset.Keeper
+	// urgent holds a token when a pod waits to be admitted. ended is closed when Run returns.
+	urgent, ended chan struct{}
+
+	mu       sync.Mutex
+	admitted admissions // guarded by mu
+
 	// owners has the owners of the fragments that were put. It belongs to the goroutine of Run.
 	owners map[string]bool
 }
@@ -97,8 +114,19 @@ func New(c Config) (*Enforcer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Enforcer{Config: c, kernel: kernel, keeper: ruleset.NewKeeper(kernel, c.Log), owners: map[string]bool{},
-		changed: make(chan struct{}, 1), ready: make(chan struct{})}, nil
+	e := &Enforcer{
+		Config: c, kernel: kernel, keeper: ruleset.NewKeeper(kernel, c.Log), owners: map[string]bool{},
+		changed: make(chan struct{}, 1), ready: make(chan struct{}), urgent: make(chan struct{}, 1), ended: make(chan struct{}),
+		admitted: admissions{byKey: map[string]admission{}},
+	}
+	if len(c.Bridges) > 0 {
+		if e.bridge, err = ruleset.NewBridgeKernel(c.Table, c.Node); err != nil {
+			return nil, err
+		}
+		e.frames = ruleset.NewKeeper(e.bridge, c.Log)
+		e.frames.Model.Put("", "", frames(c.Bridges), &ruleset.Change{}) // the first commit compares everything
+	}
+	return e, nil
 }
 
 // Ready is closed once the rules of all policies have been written.
@@ -107,6 +135,7 @@ func (e *Enforcer) Ready() <-chan struct{} { return e.ready }
 // Run keeps the rules until ctx ends, and then returns nil and leaves them. It returns an error at once
 // if the namespace cannot be entered, or if another process keeps the table. It must be called once.
 func (e *Enforcer) Run(ctx context.Context) error {
+	defer close(e.ended)
 	return e.within(func() error { return e.run(ctx) })
 }
 
@@ -118,7 +147,11 @@ func (e *Enforcer) Remove(ctx context.Context) error {
 			return err
 		}
 		defer lock.Close()
-		return e.kernel.Delete(ctx)
+		err = e.kernel.Delete(ctx)
+		if e.bridge != nil {
+			err = errors.Join(err, e.bridge.Delete(ctx))
+		}
+		return err
 	})
 }
 
@@ -143,12 +176,16 @@ func (e *Enforcer) within(work func() error) error {
 // bridgeFiles say whether rules see frames between the ports of a bridge.
 var bridgeFiles = []string{"bridge-nf-call-iptables", "bridge-nf-call-ip6tables"}
 
-// sayUnseen logs which packets the kernel does not show to rules.
-func (e *Enforcer) sayUnseen() {
+// showBridges makes the kernel show rules the packets between the ports of a bridge, and logs which it does not.
+func (e *Enforcer) showBridges() {
 	for _, name := range bridgeFiles {
-		data, err := os.ReadFile("/proc/sys/net/bridge/" + name)
-		if err != nil || strings.TrimSpace(string(data)) != "1" {
-			e.Log.Info("policies do not act between pods at one bridge: load br_netfilter and set the sysctl to 1", "sysctl", "net.bridge."+name)
+		path := "/proc/sys/net/bridge/" + name
+		data, err := os.ReadFile(path)
+		if err == nil && strings.TrimSpace(string(data)) != "1" {
+			err = os.WriteFile(path, []byte("1"), 0)
+		}
+		if err != nil {
+			e.Log.Info("policies do not act between pods at one bridge: load br_netfilter and set the sysctl to 1", "sysctl", "net.bridge."+name, "error", err.Error())
 		}
 	}
 }
@@ -159,10 +196,15 @@ func (e *Enforcer) run(ctx context.Context) error {
 		return err
 	}
 	defer lock.Close()
-	e.sayUnseen()
+	e.showBridges()
 	for _, stop := range []func(){
 		e.Policies.Subscribe(func(_, _ *networkingv1.NetworkPolicy) { e.notify() }).Stop,
 		e.Pods.Subscribe(func(old, new *corev1.Pod) {
+			if old != nil && (new == nil || !hasNetwork(new)) {
+				e.mu.Lock()
+				e.admitted.forget(old)
+				e.mu.Unlock()
+			}
 			if old == nil || new == nil || !alike(old, new) {
 				e.notify()
 			}
@@ -215,6 +257,9 @@ func (e *Enforcer) loop(ctx context.Context) {
 		case <-changed:
 			changed = nil
 			next.Reset(e.write(ctx))
+		case <-e.urgent:
+			changed = nil
+			next.Reset(e.write(ctx))
 		case <-check.C:
 			e.check(ctx)
 		}
@@ -223,10 +268,7 @@ func (e *Enforcer) loop(ctx context.Context) {
 
 // write makes the rules like the world, and returns when the next write may begin.
 func (e *Enforcer) write(ctx context.Context) time.Duration {
-	w := World{Node: e.Node, Policies: slices.Collect(e.Policies.All()), Pods: slices.Collect(e.Pods.All()), Namespaces: map[string]*corev1.Namespace{}}
-	for n := range e.Namespaces.All() {
-		w.Namespaces[n.Name] = n
-	}
+	w, waiting := e.world()
 	fragments := w.Fragments()
 	change := &ruleset.Change{}
 	for _, owner := range slices.Sorted(maps.Keys(e.owners)) {
@@ -239,12 +281,22 @@ func (e *Enforcer) write(ctx context.Context) time.Duration {
 		e.keeper.Model.Put(owner, "", fragments[owner], change)
 		e.owners[owner] = true
 	}
-	if err := e.keeper.Commit(ctx, change); err != nil {
+	err := e.keeper.Commit(ctx, change)
+	if err == nil && e.frames != nil {
+		err = e.frames.Commit(ctx, &ruleset.Change{})
+	}
+	if err != nil {
 		if ctx.Err() == nil {
 			e.Log.Error(err, "could not write the rules of policies")
 		}
+		e.mu.Lock()
+		e.admitted.waiting = append(e.admitted.waiting, waiting...)
+		e.mu.Unlock()
 		e.notify()
 		return max(e.MinPeriod, retryPeriod)
+	}
+	for _, admitted := range waiting {
+		close(admitted)
 	}
 	e.once.Do(func() { close(e.ready) })
 	return e.MinPeriod
@@ -258,6 +310,10 @@ func (e *Enforcer) check(ctx context.Context) {
 		return
 	}
 	repaired, err := e.keeper.Check(ctx)
+	if e.frames != nil {
+		more, failed := e.frames.Check(ctx)
+		repaired, err = repaired+more, errors.Join(err, failed)
+	}
 	if err != nil && ctx.Err() == nil {
 		e.Log.Error(err, "could not check the rules of policies")
 	}

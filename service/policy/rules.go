@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/service/ruleset"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // World is all that the rules of a node depend on.
@@ -23,55 +23,42 @@ type World struct {
 	// Pods holds the pods of the whole cluster, and Namespaces all namespaces by name.
 	Pods       []*corev1.Pod
 	Namespaces map[string]*corev1.Namespace
+	// Links are the bridges that connect the pods of the node with it. By them passes only what has the address of a pod that
+	// is known, so that link-local addresses and multicast lead nowhere.
+	Links []string
+	// Admitted has addresses of pods of the node that may not be in their statuses yet, by the keys of the pods. These replace
+	// those in the statuses, also of other pods.
+	Admitted map[string][]netip.Addr
 }
 
-var families = []ruleset.Family{ruleset.IPv4, ruleset.IPv6}
+func keyOf(object localcache.Object) string { return localcache.KeyOf(object) }
 
-func ofFamily(name string, f ruleset.Family) string { return fmt.Sprint(name, uint8(f)) }
-
-// Base returns what all pods share: packets between pods, and between pods and others, pass the chain of
-// their source and that of their destination. The node itself is not subject to policies.
-func Base() ruleset.Fragment {
-	out := ruleset.Fragment{Chains: map[string]ruleset.Chain{}, Sets: map[string]ruleset.Set{}}
-	rules := []ruleset.Rule{
-		ruleset.NewRule("", ruleset.KnownConnection{}, ruleset.Accept{}),
-		ruleset.NewRule("pods on one bridge find each other", ruleset.NeighborDiscovery{}, ruleset.Accept{}),
-	}
-	for _, f := range families {
-		source, destination := []ruleset.Field{ruleset.SourceAddr}, []ruleset.Field{ruleset.DestAddr}
-		both := []ruleset.Field{ruleset.SourceAddr, ruleset.DestAddr}
-		out.Sets[ofFamily("self", f)] = ruleset.Set{Family: f, Fields: both}
-		out.Sets[ofFamily("egress", f)] = ruleset.Set{Kind: ruleset.Verdicts, Family: f, Fields: source}
-		out.Sets[ofFamily("ingress", f)] = ruleset.Set{Kind: ruleset.Verdicts, Family: f, Fields: destination}
-		of := ruleset.OfFamily{Family: f}
-		rules = append(rules,
-			ruleset.NewRule("pods that reach themselves", of, ruleset.In{Family: f, Fields: both, Set: ofFamily("self", f)}, ruleset.Accept{}),
-			ruleset.NewRule("", of, ruleset.Dispatch{Family: f, Fields: source, Map: ofFamily("egress", f)}),
-			ruleset.NewRule("", of, ruleset.Dispatch{Family: f, Fields: destination, Map: ofFamily("ingress", f)}))
-	}
-	out.Chains["policies"] = ruleset.Chain{Hook: &ruleset.Hook{Point: "forward"}, Rules: rules}
-	return out
-}
-
-// Fragments returns the parts of the table by their owners: each policy that selects a pod of the node has the sets of
-// its peers, and each pod of the node has its chains if a policy selects it.
+// Fragments returns the parts of the table by their owners: each policy that selects a pod of the node has its chains and the
+// sets of its peers, pods that the same policies select have a chain together, and each pod of the node has its addresses.
 func (w World) Fragments() map[string]ruleset.Fragment {
 	x := newIndex(w)
-	all := map[string]ruleset.Fragment{"": Base()}
+	x.all[""] = w.base()
 	for _, policies := range x.policies {
 		for _, p := range policies {
-			all["policy "+localcache.KeyOf(p.NetworkPolicy)] = x.peerSets(p.NetworkPolicy)
+			x.all[policyOwner(p.NetworkPolicy)] = x.peerSets(p.NetworkPolicy)
 		}
 	}
 	for _, pod := range x.local {
-		all["pod "+localcache.KeyOf(pod)] = x.pod(pod)
+		x.all["pod "+keyOf(pod)] = x.pod(pod)
 	}
-	return all
+	return x.all
 }
 
-// addresses returns the addresses of a pod that has a network of its own.
+func policyOwner(p *networkingv1.NetworkPolicy) string { return "policy " + keyOf(p) }
+
+// hasNetwork reports whether a pod has a network of its own, and has not ended.
+func hasNetwork(pod *corev1.Pod) bool {
+	return !pod.Spec.HostNetwork && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// addresses returns the addresses in the status of a pod that has a network of its own.
 func addresses(pod *corev1.Pod) []netip.Addr {
-	if pod.Spec.HostNetwork || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if !hasNetwork(pod) {
 		return nil
 	}
 	var all []netip.Addr
@@ -96,9 +83,9 @@ func directions(p *networkingv1.NetworkPolicy) []direction {
 	for _, kind := range types(p) {
 		switch kind {
 		case networkingv1.PolicyTypeIngress:
-			all = append(all, direction{kind, "ingress", ruleset.SourceAddr, p.Spec.Ingress})
+			all = append(all, direction{kind, ingress, ruleset.ClientAddr, p.Spec.Ingress})
 		case networkingv1.PolicyTypeEgress:
-			d := direction{kind: kind, name: "egress", field: ruleset.DestAddr}
+			d := direction{kind: kind, name: egress, field: ruleset.ServerAddr}
 			for _, r := range p.Spec.Egress {
 				d.rules = append(d.rules, networkingv1.NetworkPolicyIngressRule{From: r.To, Ports: r.Ports})
 			}
@@ -114,7 +101,7 @@ func setName(p *networkingv1.NetworkPolicy, d direction, rule int, f ruleset.Fam
 	for _, n := range port {
 		end += fmt.Sprintf("/port-%d", n)
 	}
-	return nameOf(d.name, localcache.KeyOf(p), fmt.Sprintf("%s/ipv%d", end, uint8(f)))
+	return nameOf(d.name, keyOf(p), fmt.Sprintf("%s/ipv%d", end, uint8(f)))
 }
 
 // blockSet returns the name of the set of the addresses in the blocks of a rule. Other blocks are another set: a set of
@@ -132,7 +119,7 @@ func (x *index) blockSet(p *networkingv1.NetworkPolicy, d direction, rule int, f
 		sum = hex.EncodeToString(hash.Sum(nil)[:8])
 		x.sums[of] = sum
 	}
-	return nameOf(d.name, localcache.KeyOf(p), fmt.Sprintf("/%d/blocks-%s/ipv%d", rule, sum, uint8(f)))
+	return nameOf(d.name, keyOf(p), fmt.Sprintf("/%d/blocks-%s/ipv%d", rule, sum, uint8(f)))
 }
 
 // maxKey bounds the key of an object in a name, in bytes: names of the kernel have at most 255.
@@ -147,14 +134,9 @@ func nameOf(kind, key, end string) string {
 	return kind + "/" + key + end
 }
 
-// byName reports whether a port of an egress rule is looked up in the pods that it leads to.
-func byName(d direction, port networkingv1.NetworkPolicyPort) bool {
-	return d.kind == networkingv1.PolicyTypeEgress && port.Port != nil && port.Port.Type == intstr.String
-}
-
 // peerSets returns the sets of pods that the rules of a policy select.
 func (x *index) peerSets(p *networkingv1.NetworkPolicy) ruleset.Fragment {
-	out := ruleset.Fragment{Sets: map[string]ruleset.Set{}, Elements: map[ruleset.Place]ruleset.Verdict{}}
+	out := ruleset.Fragment{Chains: map[string]ruleset.Chain{}, Sets: map[string]ruleset.Set{}, Elements: map[ruleset.Place]ruleset.Verdict{}}
 	for _, d := range directions(p) {
 		for i, rule := range d.rules {
 			selected := x.selected(p.Namespace, rule.From)
@@ -165,7 +147,7 @@ func (x *index) peerSets(p *networkingv1.NetworkPolicy) ruleset.Fragment {
 					out.Sets[names[f]] = ruleset.Set{Family: f, Fields: []ruleset.Field{d.field}}
 				}
 				for pod := range selected {
-					for _, a := range addresses(pod) {
+					for _, a := range x.addresses(pod) {
 						out.Elements[ruleset.Place{Set: names[ruleset.FamilyOf(a)], Key: ruleset.KeyOf(a)}] = ""
 					}
 				}
@@ -196,29 +178,41 @@ func (x *index) addBlocks(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d
 	}
 }
 
-// addNamedPort adds the set of a port with a name: the addresses of the rule's peers with the number that the name has
-// in each. An address of a pod can also be in a block.
+// addNamedPort adds the map of a port with a name: it leads from the addresses of the rule's peers to a chain that accepts the
+// numbers that the name has in each. An address of a pod can also be in a block.
 func (x *index) addNamedPort(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d direction, i, n int, selected map[*corev1.Pod]bool) {
 	rule := d.rules[i]
-	for _, f := range families {
-		out.Sets[setName(p, d, i, f, n)] = ruleset.Set{Family: f, Fields: []ruleset.Field{ruleset.DestAddr, ruleset.ProtocolNumber, ruleset.DestPort}}
-	}
 	port, blocks := rule.Ports[n], map[ruleset.Family]blocks{}
 	for _, f := range families {
+		out.Sets[setName(p, d, i, f, n)] = ruleset.Set{Kind: ruleset.Verdicts, Family: f, Fields: []ruleset.Field{ruleset.ServerAddr}}
 		blocks[f] = blocksOf(rule.From, f)
 	}
 	protocol := protocolOf(port.Protocol)
 	for _, pod := range x.Pods {
 		in := len(rule.From) == 0 || selected[pod]
-		for _, a := range addresses(pod) {
-			if !in && !blocks[ruleset.FamilyOf(a)].contain(a) {
-				continue
-			}
-			for _, number := range named(pod, port.Port.StrVal, protocol) {
-				out.Elements[ruleset.Place{Set: setName(p, d, i, ruleset.FamilyOf(a), n), Key: ruleset.KeyOf(a, protocol, number)}] = ""
+		if !in && !hasBlocks(rule) {
+			continue
+		}
+		numbers := named(pod, port.Port.StrVal, protocol)
+		for _, a := range x.addresses(pod) {
+			if f := ruleset.FamilyOf(a); len(numbers) > 0 && (in || blocks[f].contain(a)) {
+				out.Elements[ruleset.Place{Set: setName(p, d, i, f, n), Key: ruleset.KeyOf(a)}] = ruleset.VerdictJump(x.accepting(protocol, numbers))
 			}
 		}
 	}
+}
+
+// accepting adds the chain that accepts some ports, and returns its name.
+func (x *index) accepting(protocol ruleset.Protocol, numbers []uint16) string {
+	var rules []ruleset.Rule
+	hash := sha256.New()
+	for _, n := range numbers {
+		rules = append(rules, ruleset.NewRule("", ruleset.OfConnection{Protocol: protocol}, ruleset.ToServerPorts{First: n, Last: n}, ruleset.Accept{}))
+		fmt.Fprint(hash, n, " ")
+	}
+	name := fmt.Sprintf("ports/%v/%x", protocol, hash.Sum(nil)[:8])
+	x.all[name] = ruleset.Fragment{Chains: map[string]ruleset.Chain{name: {Rules: rules}}}
+	return name
 }
 
 func hasPods(rule networkingv1.NetworkPolicyIngressRule) bool {
@@ -229,48 +223,82 @@ func hasBlocks(rule networkingv1.NetworkPolicyIngressRule) bool {
 	return slices.ContainsFunc(rule.From, func(p networkingv1.NetworkPolicyPeer) bool { return p.IPBlock != nil })
 }
 
-// pod returns the chains of a pod: they return what a policy allows and drop the rest.
+// pod returns the elements of a pod, and adds the chains that they lead to to the fragments of their owners.
 func (x *index) pod(pod *corev1.Pod) ruleset.Fragment {
-	out := ruleset.Fragment{Chains: map[string]ruleset.Chain{}, Elements: map[ruleset.Place]ruleset.Verdict{}}
-	for _, p := range x.policies[pod.Namespace] {
-		if !p.selector.Matches(labels.Set(pod.Labels)) {
-			continue
+	out := ruleset.Fragment{Elements: map[ruleset.Place]ruleset.Verdict{}}
+	for _, a := range x.addresses(pod) {
+		f := ruleset.FamilyOf(a)
+		put := func(set string, v ruleset.Verdict, key ...any) {
+			out.Elements[ruleset.Place{Set: ofFamily(set, f), Key: ruleset.KeyOf(key...)}] = v
 		}
-		for _, d := range directions(p.NetworkPolicy) {
-			for _, a := range addresses(pod) {
-				f := ruleset.FamilyOf(a)
-				name := nameOf(d.name+"-pod", localcache.KeyOf(pod), fmt.Sprintf("/ipv%d", uint8(f)))
-				chain := out.Chains[name]
-				for i := range d.rules {
-					chain.Rules = append(chain.Rules, x.rules(p.NetworkPolicy, d, i, f, pod)...)
-				}
-				out.Chains[name] = chain
-				out.Elements[ruleset.Place{Set: ofFamily(d.name, f), Key: ruleset.KeyOf(a)}] = ruleset.VerdictJump(name)
-				out.Elements[ruleset.Place{Set: ofFamily("self", f), Key: ruleset.KeyOf(a, a)}] = ""
+		put(known, "", a)
+		chains := map[string][]string{} // of policies, by direction
+		for _, p := range x.policies[pod.Namespace] {
+			if !p.selector.Matches(labels.Set(pod.Labels)) {
+				continue
+			}
+			for _, d := range directions(p.NetworkPolicy) {
+				chains[d.name] = append(chains[d.name], x.chain(x.all[policyOwner(p.NetworkPolicy)], p.NetworkPolicy, d, f, pod))
 			}
 		}
-	}
-	for name, chain := range out.Chains {
-		chain.Rules = append(chain.Rules, ruleset.NewRule("no policy allows it", ruleset.Drop{}))
-		out.Chains[name] = chain
+		for name, of := range chains {
+			put(isolated, "", a)
+			put(self, "", a, a)
+			put(name, ruleset.VerdictGoto(x.together(name, of)), a)
+		}
 	}
 	return out
 }
 
+// together adds the chain of pods that some policies select and returns its name: what none of them accepts is dropped.
+func (x *index) together(direction string, chains []string) string {
+	sum := sha256.Sum256([]byte(strings.Join(chains, "\x00")))
+	name := direction + "-pods/" + hex.EncodeToString(sum[:16])
+	if _, ok := x.all[name]; ok {
+		return name
+	}
+	var rules []ruleset.Rule
+	for _, chain := range chains {
+		rules = append(rules, ruleset.NewRule("", ruleset.Jump{Chain: chain}))
+	}
+	rules = append(rules, ruleset.NewRule("no policy allows it", ruleset.Drop{}))
+	x.all[name] = ruleset.Fragment{Chains: map[string]ruleset.Chain{name: {Rules: rules}}}
+	return name
+}
+
+// chain adds the chain of a policy to its fragment and returns its name. Pods share it, unless the names of ports stand for
+// others in them.
+func (x *index) chain(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d direction, f ruleset.Family, pod *corev1.Pod) string {
+	name := nameOf(d.name+"-policy", keyOf(p), fmt.Sprintf("%s/ipv%d", variant(d, pod), uint8(f)))
+	if _, ok := out.Chains[name]; ok {
+		return name
+	}
+	var chain ruleset.Chain
+	seen := map[string]bool{}
+	for i := range d.rules {
+		for _, r := range x.rules(out, p, d, i, f, pod) {
+			if text := r.String(); !seen[text] {
+				seen[text] = true
+				chain.Rules = append(chain.Rules, r)
+			}
+		}
+	}
+	out.Chains[name] = chain
+	return name
+}
+
 // rules returns the rules of one rule of a policy: one for each peer and port.
-func (x *index) rules(p *networkingv1.NetworkPolicy, d direction, i int, f ruleset.Family, pod *corev1.Pod) []ruleset.Rule {
+func (x *index) rules(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d direction, i int, f ruleset.Family, pod *corev1.Pod) []ruleset.Rule {
 	rule := d.rules[i]
 	var all []ruleset.Rule
 	for _, peer := range x.peerMatches(p, d, i, f) {
-		for _, port := range portMatches(p, d, i, f, pod) {
-			parts := slices.Concat([]ruleset.Statement{ruleset.OfFamily{Family: f}}, peer, port, []ruleset.Statement{ruleset.Return{}})
-			all = append(all, ruleset.NewRule(localcache.KeyOf(p), parts...))
+		for _, port := range x.portMatches(out, p, d, i, f, pod) {
+			all = append(all, ruleset.NewRule(keyOf(p), slices.Concat(peer, port, []ruleset.Statement{ruleset.Accept{}})...))
 		}
 	}
 	for n, port := range rule.Ports {
 		if byName(d, port) {
-			all = append(all, ruleset.NewRule(localcache.KeyOf(p), ruleset.OfFamily{Family: f}, ruleset.In{Family: f,
-				Fields: []ruleset.Field{ruleset.DestAddr, ruleset.ProtocolNumber, ruleset.DestPort}, Set: setName(p, d, i, f, n)}, ruleset.Return{}))
+			all = append(all, ruleset.NewRule(keyOf(p), ruleset.Dispatch{Family: f, Fields: []ruleset.Field{d.field}, Map: setName(p, d, i, f, n)}))
 		}
 	}
 	return all
@@ -288,36 +316,6 @@ func (x *index) peerMatches(p *networkingv1.NetworkPolicy, d direction, i int, f
 	}
 	if hasBlocks(rule) {
 		all = append(all, []ruleset.Statement{ruleset.In{Family: f, Fields: []ruleset.Field{d.field}, Set: x.blockSet(p, d, i, f)}})
-	}
-	return all
-}
-
-// portMatches returns the conditions of which the port must fulfil one list. Ports of egress rules that
-// are named are left out: they are in sets.
-func portMatches(p *networkingv1.NetworkPolicy, d direction, i int, f ruleset.Family, pod *corev1.Pod) [][]ruleset.Statement {
-	rule := d.rules[i]
-	if len(rule.Ports) == 0 {
-		return [][]ruleset.Statement{nil}
-	}
-	var all [][]ruleset.Statement
-	for _, port := range rule.Ports {
-		protocol := protocolOf(port.Protocol)
-		of := ruleset.OfProtocol{Protocol: protocol}
-		switch {
-		case port.Port == nil:
-			all = append(all, []ruleset.Statement{of})
-		case byName(d, port):
-		case port.Port.Type == intstr.String:
-			for _, n := range named(pod, port.Port.StrVal, protocol) {
-				all = append(all, []ruleset.Statement{of, ruleset.ToPorts{First: n, Last: n}})
-			}
-		default:
-			last := port.Port.IntVal
-			if port.EndPort != nil {
-				last = *port.EndPort
-			}
-			all = append(all, []ruleset.Statement{of, ruleset.ToPorts{First: uint16(port.Port.IntVal), Last: uint16(last)}})
-		}
 	}
 	return all
 }

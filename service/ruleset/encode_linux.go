@@ -76,25 +76,29 @@ func condition(s Statement) []expr.Any {
 	case OfProtocol:
 		return is([]byte{byte(s.Protocol)}, &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: firstRegister})
 	case ToPorts:
-		port := &expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2, DestRegister: firstRegister}
-		if s.First == s.Last {
-			return is(binaryutil.BigEndian.PutUint16(s.First), port)
-		}
-		return []expr.Any{port, &expr.Range{Op: expr.CmpOpEq, Register: firstRegister,
-			FromData: binaryutil.BigEndian.PutUint16(s.First), ToData: binaryutil.BigEndian.PutUint16(s.Last)}}
+		return inPorts(&expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2, DestRegister: firstRegister}, s.First, s.Last)
+	case ToServerPorts:
+		return inPorts(&expr.Ct{Key: expr.CtKeyPROTOSRC, Direction: reply, Register: firstRegister}, s.First, s.Last)
+	case OfConnection:
+		return is([]byte{byte(s.Protocol)}, &expr.Ct{Key: expr.CtKeyPROTOCOL, Register: firstRegister})
+	case FromLink:
+		return is(interfaceName(s.Name), &expr.Meta{Key: expr.MetaKeyIIFNAME, Register: firstRegister})
+	case ToLink:
+		return is(interfaceName(s.Name), &expr.Meta{Key: expr.MetaKeyOIFNAME, Register: firstRegister})
+	case FromBridge:
+		return is(interfaceName(s.Name), &expr.Meta{Key: expr.MetaKeyBRIIIFNAME, Register: firstRegister})
+	case OfEtherType:
+		return is(binaryutil.BigEndian.PutUint16(s.Type), &expr.Payload{Base: expr.PayloadBaseLLHeader, Offset: 12, Len: 2, DestRegister: firstRegister})
 	case FromHost:
 		return is(native.PutUint32(unix.RTN_LOCAL), &expr.Fib{Register: firstRegister, FlagSADDR: true, ResultADDRTYPE: true})
 	case ToHost:
 		return is(native.PutUint32(unix.RTN_LOCAL), &expr.Fib{Register: firstRegister, FlagDADDR: true, ResultADDRTYPE: true})
-	case NeighborDiscovery:
-		code := is([]byte{unix.IPPROTO_ICMPV6}, &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: firstRegister})
-		return append(code,
-			&expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 0, Len: 1, DestRegister: firstRegister},
-			&expr.Range{Op: expr.CmpOpEq, Register: firstRegister, FromData: []byte{133}, ToData: []byte{137}})
+	case NeighborSolicitation:
+		return neighborSolicitation()
 	case NewConnection:
 		return has(expr.CtStateBitNEW, &expr.Ct{Key: expr.CtKeySTATE, Register: firstRegister})
-	case KnownConnection:
-		return has(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED, &expr.Ct{Key: expr.CtKeySTATE, Register: firstRegister})
+	case NoConnection:
+		return has(expr.CtStateBitINVALID|expr.CtStateBitUNTRACKED, &expr.Ct{Key: expr.CtKeySTATE, Register: firstRegister})
 	case Translated:
 		const translated = 0x20 // IPS_DST_NAT
 		return has(translated, &expr.Ct{Key: expr.CtKeySTATUS, Register: firstRegister})
@@ -102,6 +106,41 @@ func condition(s Statement) []expr.Any {
 		return has(1<<s.Bit, &expr.Meta{Key: expr.MetaKeyMARK, Register: firstRegister})
 	}
 	return nil
+}
+
+// original and reply are the directions of a connection, IP_CT_DIR_ORIGINAL and IP_CT_DIR_REPLY. The kernel reads one byte,
+// of the four that package expr sends the first.
+const original, reply = 0 << 24, 1 << 24
+
+// inPorts compares the port that code loads with a range.
+func inPorts(code expr.Any, first, last uint16) []expr.Any {
+	if first == last {
+		return is(binaryutil.BigEndian.PutUint16(first), code)
+	}
+	return []expr.Any{code, &expr.Range{Op: expr.CmpOpEq, Register: firstRegister,
+		FromData: binaryutil.BigEndian.PutUint16(first), ToData: binaryutil.BigEndian.PutUint16(last)}}
+}
+
+// interfaceName returns the name of an interface as the kernel compares it.
+func interfaceName(name string) []byte {
+	padded := make([]byte, unix.IFNAMSIZ)
+	copy(padded, name)
+	return padded
+}
+
+// maxSolicitation is the length of a neighbor solicitation with a hardware address and a nonce, in bytes.
+const maxSolicitation = 40
+
+// neighborSolicitation checks the lengths, so that the messages, which are always let through, carry little else.
+func neighborSolicitation() []expr.Any {
+	code := is([]byte{unix.IPPROTO_ICMPV6}, &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: firstRegister})
+	code = append(code,
+		&expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 4, Len: 2, DestRegister: firstRegister},
+		&expr.Range{Op: expr.CmpOpEq, Register: firstRegister, FromData: []byte{0, 0}, ToData: []byte{0, maxSolicitation}})
+	code = append(code, is([]byte{255}, &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 7, Len: 1, DestRegister: firstRegister})...)
+	return append(code,
+		&expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 0, Len: 1, DestRegister: firstRegister},
+		&expr.Range{Op: expr.CmpOpEq, Register: firstRegister, FromData: []byte{135}, ToData: []byte{136}})
 }
 
 // action encodes what does something with the packet.
@@ -191,6 +230,19 @@ func load(f Family, fields []Field, register uint32) ([]expr.Any, uint32) {
 			register++
 		case DestPort:
 			code = append(code, &expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2, DestRegister: register})
+			register++
+		case ClientAddr:
+			// In a table of family inet it takes the registers of an IPv6 address, but only writes as many as the address has.
+			code = append(code, &expr.Ct{Key: expr.CtKeySRC, Direction: original, Register: register})
+			register += f.size()
+		case ServerAddr:
+			code = append(code, &expr.Ct{Key: expr.CtKeySRC, Direction: reply, Register: register})
+			register += f.size()
+		case ConnectionProtocol:
+			code = append(code, &expr.Ct{Key: expr.CtKeyPROTOCOL, Register: register})
+			register++
+		case ServerPort:
+			code = append(code, &expr.Ct{Key: expr.CtKeyPROTOSRC, Direction: reply, Register: register})
 			register++
 		}
 	}

@@ -30,7 +30,7 @@ const (
 	batchSteps = 4000
 )
 
-// Kernel is a table of family inet in the network namespace of the thread that calls its methods. It
+// Kernel is a table of family inet or bridge in the network namespace of the thread that calls its methods. It
 // is not safe for concurrent use.
 type Kernel struct {
 	table *nftables.Table
@@ -46,6 +46,15 @@ func NewKernel(name, owner string) (*Kernel, error) {
 		return nil, fmt.Errorf("table %q of owner %q: names have 1 to 200 bytes", name, owner)
 	}
 	return &Kernel{table: &nftables.Table{Name: name, Family: nftables.TableFamilyINet}, owner: owner, retired: map[string]bool{}}, nil
+}
+
+// NewBridgeKernel is NewKernel for a table of family bridge, whose rules see the frames between the ports of bridges.
+func NewBridgeKernel(name, owner string) (*Kernel, error) {
+	k, err := NewKernel(name, owner)
+	if err == nil {
+		k.table.Family = nftables.TableFamilyBridge
+	}
+	return k, err
 }
 
 func connect(ctx context.Context) *nftables.Conn {
@@ -255,11 +264,11 @@ func (s Set) encode(table *nftables.Table, name string) *nftables.Set {
 	var types []nftables.SetDatatype
 	for _, field := range s.Fields {
 		switch field {
-		case SourceAddr, DestAddr:
+		case SourceAddr, DestAddr, ClientAddr, ServerAddr:
 			types = append(types, s.Family.addressType())
-		case ProtocolNumber:
+		case ProtocolNumber, ConnectionProtocol:
 			types = append(types, nftables.TypeInetProto)
-		case DestPort:
+		case DestPort, ServerPort:
 			types = append(types, nftables.TypeInetService)
 		case GroupID:
 			types = append(types, nftables.TypeMark, nftables.TypeMark) // nft cannot list integers without a size

@@ -16,6 +16,9 @@ func NewKernel(string, string) (*Kernel, error) {
 	return nil, errors.New("nftables needs Linux")
 }
 
+// NewBridgeKernel returns an error.
+func NewBridgeKernel(name, owner string) (*Kernel, error) { return NewKernel(name, owner) }
+
 // Delete returns an error.
 func (*Kernel) Delete(context.Context) error { return errors.New("nftables needs Linux") }
 

@@ -24,7 +24,7 @@ const dumpAttempts = 50
 func (k *Kernel) request(ctx context.Context, message, flags int, attributes ...nl.NetlinkRequestData) ([][]byte, error) {
 	for attempt := 1; ; attempt++ {
 		r := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|message, flags)
-		r.AddData(&nl.Nfgenmsg{NfgenFamily: unix.NFPROTO_INET, Version: nl.NFNETLINK_V0})
+		r.AddData(&nl.Nfgenmsg{NfgenFamily: uint8(k.table.Family), Version: nl.NFNETLINK_V0})
 		for _, a := range attributes {
 			r.AddData(a)
 		}

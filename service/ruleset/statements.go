@@ -67,6 +67,12 @@ const (
 	// GroupID and Number are no parts of a packet: rules give them to maps, see [EndpointKey].
 	GroupID
 	Number
+	// ClientAddr, ServerAddr, ServerPort and ConnectionProtocol are of the connection that a packet belongs to, in both of its
+	// directions: the address that opened it, and where it leads after translation. An error about a connection has them too.
+	ClientAddr
+	ServerAddr
+	ServerPort
+	ConnectionProtocol
 )
 
 // A Statement is a condition or an action of a rule. Its String is its form in the language of nft.
@@ -96,12 +102,25 @@ type (
 	FromHost struct{}
 	// ToHost matches packets to an address of the host.
 	ToHost struct{}
-	// NeighborDiscovery matches the messages by which hosts of IPv6 find each other on a link.
-	NeighborDiscovery struct{}
+	// FromLink matches packets that came in by an interface, and ToLink packets that leave by one. Ports of a bridge count as
+	// the bridge.
+	FromLink struct{ Name string }
+	ToLink   struct{ Name string }
+	// FromBridge matches frames that came in by a port of a bridge, in tables of family bridge.
+	FromBridge struct{ Name string }
+	// OfEtherType matches frames by the type in their header, in tables of family bridge. A frame of a VLAN has that of VLANs.
+	OfEtherType struct{ Type uint16 }
+	// NeighborSolicitation matches the messages of IPv6 by which hosts of a link find each other's hardware addresses, as
+	// short as they are with the options of RFC 4861 and RFC 3971's nonce.
+	NeighborSolicitation struct{}
 	// NewConnection matches the first packets of connections.
 	NewConnection struct{}
-	// KnownConnection matches packets of connections that exist, and errors about them.
-	KnownConnection struct{}
+	// NoConnection matches packets that belong to no connection: that the kernel does not follow or finds invalid.
+	NoConnection struct{}
+	// OfConnection matches packets by the transport protocol of their connection, and ToServerPorts by the port at which it
+	// was accepted, after translation; the protocol must have been matched.
+	OfConnection  struct{ Protocol Protocol }
+	ToServerPorts struct{ First, Last uint16 }
 	// Translated matches packets of connections whose destination was translated.
 	Translated struct{}
 	// Marked matches packets whose mark has a bit.
@@ -166,32 +185,38 @@ type (
 	}
 )
 
-func (OfFamily) statement()          {}
-func (OfProtocol) statement()        {}
-func (From) statement()              {}
-func (To) statement()                {}
-func (ToPorts) statement()           {}
-func (FromHost) statement()          {}
-func (ToHost) statement()            {}
-func (NewConnection) statement()     {}
-func (NeighborDiscovery) statement() {}
-func (KnownConnection) statement()   {}
-func (Translated) statement()        {}
-func (Marked) statement()            {}
-func (SetMark) statement()           {}
-func (ClearMark) statement()         {}
-func (In) statement()                {}
-func (Dispatch) statement()          {}
-func (Jump) statement()              {}
-func (Goto) statement()              {}
-func (Accept) statement()            {}
-func (Drop) statement()              {}
-func (Return) statement()            {}
-func (Reject) statement()            {}
-func (Masquerade) statement()        {}
-func (Balance) statement()           {}
-func (BalanceByPacket) statement()   {}
-func (Stick) statement()             {}
+func (OfFamily) statement()             {}
+func (OfProtocol) statement()           {}
+func (From) statement()                 {}
+func (To) statement()                   {}
+func (ToPorts) statement()              {}
+func (FromHost) statement()             {}
+func (ToHost) statement()               {}
+func (NewConnection) statement()        {}
+func (NeighborSolicitation) statement() {}
+func (FromLink) statement()             {}
+func (ToLink) statement()               {}
+func (FromBridge) statement()           {}
+func (OfEtherType) statement()          {}
+func (NoConnection) statement()         {}
+func (OfConnection) statement()         {}
+func (ToServerPorts) statement()        {}
+func (Translated) statement()           {}
+func (Marked) statement()               {}
+func (SetMark) statement()              {}
+func (ClearMark) statement()            {}
+func (In) statement()                   {}
+func (Dispatch) statement()             {}
+func (Jump) statement()                 {}
+func (Goto) statement()                 {}
+func (Accept) statement()               {}
+func (Drop) statement()                 {}
+func (Return) statement()               {}
+func (Reject) statement()               {}
+func (Masquerade) statement()           {}
+func (Balance) statement()              {}
+func (BalanceByPacket) statement()      {}
+func (Stick) statement()                {}
 
 func (s OfFamily) String() string {
 	if s.Family == IPv4 {
@@ -204,20 +229,28 @@ func (s OfProtocol) String() string { return "meta l4proto " + s.Protocol.String
 func (s From) String() string       { return addressText("saddr", s.Prefix, s.Not) }
 func (s To) String() string         { return addressText("daddr", s.Prefix, s.Not) }
 
-func (s ToPorts) String() string {
-	if s.First == s.Last {
-		return fmt.Sprintf("th dport %d", s.First)
+func (s ToPorts) String() string { return "th dport " + portsText(s.First, s.Last) }
+
+func portsText(first, last uint16) string {
+	if first == last {
+		return strconv.Itoa(int(first))
 	}
-	return fmt.Sprintf("th dport %d-%d", s.First, s.Last)
+	return fmt.Sprintf("%d-%d", first, last)
 }
 
 func (FromHost) String() string      { return "fib saddr type local" }
 func (ToHost) String() string        { return "fib daddr type local" }
 func (NewConnection) String() string { return "ct state new" }
-func (NeighborDiscovery) String() string {
-	return "meta l4proto ipv6-icmp icmpv6 type 133-137"
+func (NeighborSolicitation) String() string {
+	return "meta l4proto ipv6-icmp ip6 length 0-40 ip6 hoplimit 255 icmpv6 type 135-136"
 }
-func (KnownConnection) String() string { return "ct state established,related" }
+func (s FromLink) String() string      { return fmt.Sprintf("meta iifname %q", s.Name) }
+func (s ToLink) String() string        { return fmt.Sprintf("meta oifname %q", s.Name) }
+func (s FromBridge) String() string    { return fmt.Sprintf("meta ibrname %q", s.Name) }
+func (s OfEtherType) String() string   { return fmt.Sprintf("ether type %#04x", s.Type) }
+func (NoConnection) String() string    { return "ct state invalid,untracked" }
+func (s OfConnection) String() string  { return "ct protocol " + s.Protocol.String() }
+func (s ToServerPorts) String() string { return "ct reply proto-src " + portsText(s.First, s.Last) }
 func (Translated) String() string      { return "ct status dnat" }
 func (s Marked) String() string        { return fmt.Sprintf("meta mark & %#x != 0", uint32(1)<<s.Bit) }
 func (s SetMark) String() string {
@@ -294,6 +327,14 @@ func fieldsText(f Family, fields []Field) string {
 			words[i] = "meta l4proto"
 		case DestPort:
 			words[i] = "th dport"
+		case ClientAddr:
+			words[i] = "ct original " + f.header() + " saddr"
+		case ServerAddr:
+			words[i] = "ct reply " + f.header() + " saddr"
+		case ServerPort:
+			words[i] = "ct reply proto-src"
+		case ConnectionProtocol:
+			words[i] = "ct protocol"
 		}
 	}
 	return strings.Join(words, " . ")

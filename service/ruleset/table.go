@@ -86,8 +86,8 @@ type Set struct {
 	Kind   Kind
 	Family Family
 	Fields []Field
-	// Ranges makes it a set of ranges of one address field, whose elements are the ends of the ranges:
-	// see [Bounds].
+	// Ranges makes it a set of ranges of one field with an address or a port, whose elements are the ends of
+	// the ranges: see [Bounds] and [PortBounds].
 	Ranges bool
 }
 
@@ -131,9 +131,18 @@ func Bounds(first, last netip.Addr) []Key {
 	return keys
 }
 
-// bound returns the address in a key, and whether it is the first after a range.
-func (k Key) bound() (address []byte, after bool) {
-	if after = len(k)%4 == len(afterRange); after {
+// PortBounds is Bounds for ports.
+func PortBounds(first, last uint16) []Key {
+	keys := []Key{Key([]byte{byte(first >> 8), byte(first)})}
+	if next := last + 1; next != 0 {
+		keys = append(keys, Key([]byte{byte(next >> 8), byte(next)})+afterRange)
+	}
+	return keys
+}
+
+// bound returns the address or port in a key, and whether it is the first after a range.
+func (k Key) bound() (value []byte, after bool) {
+	if after = len(k)%2 == len(afterRange); after {
 		k = k[:len(k)-len(afterRange)]
 	}
 	return []byte(k), after
@@ -156,25 +165,19 @@ func groupID(name string) []byte {
 func (s Set) Format(k Key) string {
 	var words []string
 	for _, field := range s.Fields {
-		size := 4
-		if s.Family == IPv6 && (field == SourceAddr || field == DestAddr) {
-			size = 16
-		}
-		if field == GroupID {
-			size = 8
-		}
+		size := s.sizeOf(field)
 		if len(k) < size {
 			return fmt.Sprintf("%x", string(k))
 		}
 		part := []byte(k[:size])
 		k = k[size:]
 		switch field {
-		case SourceAddr, DestAddr:
+		case SourceAddr, DestAddr, ClientAddr, ServerAddr:
 			a, _ := netip.AddrFromSlice(part)
 			words = append(words, a.String())
-		case ProtocolNumber:
+		case ProtocolNumber, ConnectionProtocol:
 			words = append(words, Protocol(part[0]).String())
-		case DestPort:
+		case DestPort, ServerPort:
 			words = append(words, fmt.Sprint(int(part[0])<<8|int(part[1])))
 		case GroupID:
 			words = append(words, hex.EncodeToString(part))
@@ -186,6 +189,23 @@ func (s Set) Format(k Key) string {
 		words[0] = "before " + words[0]
 	}
 	return strings.Join(words, " . ")
+}
+
+// sizeOf returns the length of a field in a key, in bytes. A port that is the only field is not padded.
+func (s Set) sizeOf(field Field) int {
+	switch field {
+	case SourceAddr, DestAddr, ClientAddr, ServerAddr:
+		if s.Family == IPv6 {
+			return 16
+		}
+	case GroupID:
+		return 8
+	case ServerPort:
+		if len(s.Fields) == 1 {
+			return 2
+		}
+	}
+	return 4
 }
 
 // A Place is a key in a set.
