@@ -95,14 +95,20 @@ const (
 
 // frames returns the table of family bridge: between the ports of the bridges pass frames that the other rules see, and ARP.
 // Frames of VLANs and of other protocols are of no address.
-func frames(bridges []string) ruleset.Fragment {
+func frames(ports []string) ruleset.Fragment {
+	set := ruleset.Set{Fields: []ruleset.Field{ruleset.InLink}}
+	on := ruleset.In{Fields: set.Fields, Set: "ports"}
 	var rules []ruleset.Rule
-	for _, name := range bridges {
-		on := ruleset.FromBridge{Name: name}
-		for _, kind := range []uint16{etherIPv4, etherARP, etherIPv6} {
-			rules = append(rules, ruleset.NewRule("", on, ruleset.OfEtherType{Type: kind}, ruleset.Accept{}))
-		}
-		rules = append(rules, ruleset.NewRule("not IP", on, ruleset.Drop{}))
+	for _, kind := range []uint16{etherIPv4, etherARP, etherIPv6} {
+		rules = append(rules, ruleset.NewRule("", on, ruleset.OfEtherType{Type: kind}, ruleset.Accept{}))
 	}
-	return ruleset.Fragment{Chains: map[string]ruleset.Chain{"between-ports": {Hook: &ruleset.Hook{Point: "forward"}, Rules: rules}}}
+	out := ruleset.Fragment{
+		Chains:   map[string]ruleset.Chain{"between-ports": {Hook: &ruleset.Hook{Point: "forward"}, Rules: append(rules, ruleset.NewRule("not IP", on, ruleset.Drop{}))}},
+		Sets:     map[string]ruleset.Set{on.Set: set},
+		Elements: map[ruleset.Place]ruleset.Verdict{},
+	}
+	for _, name := range ports {
+		out.Elements[ruleset.Place{Set: on.Set, Key: ruleset.KeyOf(name)}] = ""
+	}
+	return out
 }

@@ -33,6 +33,7 @@ type city struct {
 	policies   *localcache.Map[*networkingv1.NetworkPolicy]
 	pods       *localcache.Map[*corev1.Pod]
 	namespaces *localcache.Map[*corev1.Namespace]
+	sent       int // by after
 }
 
 // The ports at which every pod listens. The first is "http" in pods of namespace a and the second in others.
@@ -84,8 +85,9 @@ func (c *city) add(h *servicetest.Host, namespace, node string, labels map[strin
 	c.hosts, c.peers = append(c.hosts, h), append(c.peers, policy.Peer{Addr: h.IP4, Pod: pod, Namespace: in})
 }
 
-func (c *city) start() {
-	e, err := policy.New(policy.Config{Node: "node", Policies: c.policies, Pods: c.pods, Namespaces: c.namespaces,
+// start starts an enforcer, which stop ends as a crash does: the rules stay.
+func (c *city) start() (e *policy.Enforcer, stop func()) {
+	e, err := policy.New(policy.Config{Node: "node", Policies: c.policies, Pods: c.pods, Namespaces: c.namespaces, Bridges: []string{servicetest.Bridge},
 		Namespace: c.Node.Path, MinPeriod: time.Millisecond, CheckPeriod: 20 * time.Millisecond, Log: testr.New(c.T)})
 	if err != nil {
 		c.Fatal(err)
@@ -93,13 +95,15 @@ func (c *city) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1) // one answer
 	go func() { done <- e.Run(ctx) }()
-	c.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			c.Error(err)
 		}
 	})
+	c.Cleanup(stop)
 	<-e.Ready()
+	return e, stop
 }
 
 // matrix asks every port of every pod from every pod until all is as the definition says, and returns

@@ -124,7 +124,6 @@ func New(c Config) (*Enforcer, error) {
 			return nil, err
 		}
 		e.frames = ruleset.NewKeeper(e.bridge, c.Log)
-		e.frames.Model.Put("", "", frames(c.Bridges), &ruleset.Change{}) // the first commit compares everything
 	}
 	return e, nil
 }
@@ -283,7 +282,7 @@ func (e *Enforcer) write(ctx context.Context) time.Duration {
 	}
 	err := e.keeper.Commit(ctx, change)
 	if err == nil && e.frames != nil {
-		err = e.frames.Commit(ctx, &ruleset.Change{})
+		err = e.writeFrames(ctx)
 	}
 	if err != nil {
 		if ctx.Err() == nil {
@@ -302,6 +301,27 @@ func (e *Enforcer) write(ctx context.Context) time.Duration {
 	return e.MinPeriod
 }
 
+// writeFrames makes the table of family bridge like the bridges.
+func (e *Enforcer) writeFrames(ctx context.Context) error {
+	var ports []string
+	for _, bridge := range e.Bridges {
+		some, err := ruleset.BridgePorts(bridge)
+		if err != nil {
+			return err
+		}
+		ports = append(ports, some...)
+	}
+	change := &ruleset.Change{}
+	e.frames.Model.Put("", "", frames(ports), change)
+	err := e.frames.Commit(ctx, change)
+	if errors.Is(err, errors.ErrUnsupported) { // the others are in force without it
+		e.Log.Error(err, "frames between pods that are not IP are not dropped: nftables of this kernel has no family bridge")
+		e.frames = nil
+		return nil
+	}
+	return err
+}
+
 // check repairs the table if another program changed it.
 func (e *Enforcer) check(ctx context.Context) {
 	select {
@@ -312,6 +332,7 @@ func (e *Enforcer) check(ctx context.Context) {
 	repaired, err := e.keeper.Check(ctx)
 	if e.frames != nil {
 		more, failed := e.frames.Check(ctx)
+		failed = errors.Join(failed, e.writeFrames(ctx)) // there may be other ports
 		repaired, err = repaired+more, errors.Join(err, failed)
 	}
 	if err != nil && ctx.Err() == nil {

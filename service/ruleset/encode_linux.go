@@ -85,8 +85,6 @@ func condition(s Statement) []expr.Any {
 		return is(interfaceName(s.Name), &expr.Meta{Key: expr.MetaKeyIIFNAME, Register: firstRegister})
 	case ToLink:
 		return is(interfaceName(s.Name), &expr.Meta{Key: expr.MetaKeyOIFNAME, Register: firstRegister})
-	case FromBridge:
-		return is(interfaceName(s.Name), &expr.Meta{Key: expr.MetaKeyBRIIIFNAME, Register: firstRegister})
 	case OfEtherType:
 		return is(binaryutil.BigEndian.PutUint16(s.Type), &expr.Payload{Base: expr.PayloadBaseLLHeader, Offset: 12, Len: 2, DestRegister: firstRegister})
 	case FromHost:
@@ -122,11 +120,7 @@ func inPorts(code expr.Any, first, last uint16) []expr.Any {
 }
 
 // interfaceName returns the name of an interface as the kernel compares it.
-func interfaceName(name string) []byte {
-	padded := make([]byte, unix.IFNAMSIZ)
-	copy(padded, name)
-	return padded
-}
+func interfaceName(name string) []byte { return []byte(KeyOf(name)) }
 
 // maxSolicitation is the length of a neighbor solicitation with a hardware address and a nonce, in bytes.
 const maxSolicitation = 40
@@ -241,6 +235,9 @@ func load(f Family, fields []Field, register uint32) ([]expr.Any, uint32) {
 		case ConnectionProtocol:
 			code = append(code, &expr.Ct{Key: expr.CtKeyPROTOCOL, Register: register})
 			register++
+		case InLink:
+			code = append(code, &expr.Meta{Key: expr.MetaKeyIIFNAME, Register: register})
+			register += nameLength / 4
 		case ServerPort:
 			code = append(code, &expr.Ct{Key: expr.CtKeyPROTOSRC, Direction: reply, Register: register})
 			register++

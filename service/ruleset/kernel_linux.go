@@ -270,6 +270,8 @@ func (s Set) encode(table *nftables.Table, name string) *nftables.Set {
 			types = append(types, nftables.TypeInetProto)
 		case DestPort, ServerPort:
 			types = append(types, nftables.TypeInetService)
+		case InLink:
+			types = append(types, nftables.TypeIFName)
 		case GroupID:
 			types = append(types, nftables.TypeMark, nftables.TypeMark) // nft cannot list integers without a size
 		case Number:

@@ -27,3 +27,6 @@ func (*Kernel) Lock() (io.Closer, error) { return nil, errors.New("nftables need
 
 // EnterNamespace returns an error.
 func EnterNamespace(string) error { return errors.New("network namespaces need Linux") }
+
+// BridgePorts returns an error.
+func BridgePorts(string) ([]string, error) { return nil, errors.New("bridges need Linux") }

@@ -73,6 +73,8 @@ const (
 	ServerAddr
 	ServerPort
 	ConnectionProtocol
+	// InLink is the name of the interface by which a packet came in. In tables of family bridge that is a port.
+	InLink
 )
 
 // A Statement is a condition or an action of a rule. Its String is its form in the language of nft.
@@ -106,8 +108,6 @@ type (
 	// the bridge.
 	FromLink struct{ Name string }
 	ToLink   struct{ Name string }
-	// FromBridge matches frames that came in by a port of a bridge, in tables of family bridge.
-	FromBridge struct{ Name string }
 	// OfEtherType matches frames by the type in their header, in tables of family bridge. A frame of a VLAN has that of VLANs.
 	OfEtherType struct{ Type uint16 }
 	// NeighborSolicitation matches the messages of IPv6 by which hosts of a link find each other's hardware addresses, as
@@ -196,7 +196,6 @@ func (NewConnection) statement()        {}
 func (NeighborSolicitation) statement() {}
 func (FromLink) statement()             {}
 func (ToLink) statement()               {}
-func (FromBridge) statement()           {}
 func (OfEtherType) statement()          {}
 func (NoConnection) statement()         {}
 func (OfConnection) statement()         {}
@@ -246,7 +245,6 @@ func (NeighborSolicitation) String() string {
 }
 func (s FromLink) String() string      { return fmt.Sprintf("meta iifname %q", s.Name) }
 func (s ToLink) String() string        { return fmt.Sprintf("meta oifname %q", s.Name) }
-func (s FromBridge) String() string    { return fmt.Sprintf("meta ibrname %q", s.Name) }
 func (s OfEtherType) String() string   { return fmt.Sprintf("ether type %#04x", s.Type) }
 func (NoConnection) String() string    { return "ct state invalid,untracked" }
 func (s OfConnection) String() string  { return "ct protocol " + s.Protocol.String() }
@@ -335,6 +333,8 @@ func fieldsText(f Family, fields []Field) string {
 			words[i] = "ct reply proto-src"
 		case ConnectionProtocol:
 			words[i] = "ct protocol"
+		case InLink:
+			words[i] = "meta iifname"
 		}
 	}
 	return strings.Join(words, " . ")

@@ -1,6 +1,7 @@
 package ruleset
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -99,7 +100,11 @@ func (s Set) equal(t Set) bool {
 // to 4 bytes. Make it with [KeyOf].
 type Key string
 
-// KeyOf returns the key of some fields: netip.Addr, Protocol, uint16 for ports and uint32 for numbers.
+// nameLength is the length of the name of an interface, IFNAMSIZ, in bytes.
+const nameLength = 16
+
+// KeyOf returns the key of some fields: netip.Addr, Protocol, uint16 for ports, uint32 for numbers and string for the name of an
+// interface, of which only as much counts as an interface can have.
 func KeyOf(fields ...any) Key {
 	var b []byte
 	for _, field := range fields {
@@ -110,6 +115,10 @@ func KeyOf(fields ...any) Key {
 			b = append(b, byte(f), 0, 0, 0)
 		case uint16:
 			b = append(b, byte(f>>8), byte(f), 0, 0)
+		case string:
+			var name [nameLength]byte
+			copy(name[:], f)
+			b = append(b, name[:]...)
 		case uint32:
 			b = binary.NativeEndian.AppendUint32(b, f)
 		default:
@@ -179,6 +188,8 @@ func (s Set) Format(k Key) string {
 			words = append(words, Protocol(part[0]).String())
 		case DestPort, ServerPort:
 			words = append(words, fmt.Sprint(int(part[0])<<8|int(part[1])))
+		case InLink:
+			words = append(words, string(bytes.TrimRight(part, "\x00")))
 		case GroupID:
 			words = append(words, hex.EncodeToString(part))
 		case Number:
@@ -200,6 +211,8 @@ func (s Set) sizeOf(field Field) int {
 		}
 	case GroupID:
 		return 8
+	case InLink:
+		return nameLength
 	case ServerPort:
 		if len(s.Fields) == 1 {
 			return 2

@@ -60,7 +60,7 @@ func NewNetwork(t testing.TB) *Network {
 	n.Node.IP4, n.Node.IP6 = NodeIP4, NodeIP6
 	n.Node.Inside(func() error {
 		attrs := netlink.NewLinkAttrs()
-		attrs.Name = bridge
+		attrs.Name = Bridge
 		if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func NewNetwork(t testing.TB) *Network {
 				return err
 			}
 		}
-		return address(bridge, "10.65.1.1/24", "fd65:1::1/64")
+		return address(Bridge, "10.65.1.1/24", "fd65:1::1/64")
 	})
 	n.Outside = n.host("outside")
 	n.Outside.IP4, n.Outside.IP6 = NodeIP4.Next(), NodeIP6.Next()
@@ -82,7 +82,8 @@ func NewNetwork(t testing.TB) *Network {
 	return n
 }
 
-const bridge = "pk65br"
+// Bridge is the bridge of the node that has the pods.
+const Bridge = "pk65br"
 
 // Pod makes a pod of the node.
 func (n *Network) Pod(name string) *Host {
@@ -157,7 +158,7 @@ func (n *Network) wire(h *Host, link string, node []string, host ...string) {
 		if node != nil {
 			return address(link, node...)
 		}
-		br, err := netlink.LinkByName(bridge)
+		br, err := netlink.LinkByName(Bridge)
 		if err != nil {
 			return err
 		}
