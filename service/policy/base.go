@@ -24,66 +24,83 @@ const (
 
 var families = []ruleset.Family{ruleset.IPv4, ruleset.IPv6}
 
-func ofFamily(name string, f ruleset.Family) string { return fmt.Sprint(name, uint8(f)) }
+// base returns the chains by which packets of all families come.
+func base() ruleset.Fragment {
+	out := ruleset.Fragment{Chains: map[string]ruleset.Chain{}}
+	for priority, name := range []string{fromPods, toPods} {
+		chain := ruleset.Chain{Hook: &ruleset.Hook{Point: "forward", Priority: int32(priority)}}
+		for _, f := range families {
+			chain.Rules = append(chain.Rules, ruleset.NewRule("", ruleset.OfFamily{Family: f}, ruleset.Jump{Chain: ofFamily(name, f)}))
+		}
+		out.Chains[name] = chain
+	}
+	return out
+}
+
+func ofFamily(name string, f ruleset.Family) string { return fmt.Sprintf("%s/ipv%d", name, uint8(f)) }
+
+// named returns the name that a chain or a set of the index's family has.
+func (x *index) named(name string) string { return ofFamily(name, x.family) }
+
+// way is one of the directions of the packets of a connection.
+type way struct {
+	name string
+	ruleset.OfDirection
+	// client and server are where the addresses of the two ends are.
+	client, server ruleset.Field
+}
+
+var ways = []way{
+	{"", ruleset.OfDirection{}, ruleset.SourceAddr, ruleset.DestAddr},
+	{"-replies", ruleset.OfDirection{Reply: true}, ruleset.DestAddr, ruleset.SourceAddr},
+}
 
 // base returns what all pods share: packets between pods, and between pods and others, pass the chain of
 // their source and that of their destination. The node itself is not subject to policies.
 //
-// Every packet is decided by the connection that it belongs to, and not by its header: what opened the connection, and where
-// it leads after translation. So a policy that comes also ends what was open before, a reply passes as what it replies to, an
-// error as what it is about, and a port is found behind extension headers and in fragments.
+// Every packet is decided as the first one of its connection is: a reply by what it replies to, an error by what it is about. So a
+// policy that comes also ends what was open before. The protocol and the port are those by which the kernel follows the
+// connection, wherever they are in the packet.
 //
 // By the links of pods passes only what has the address of a pod that is known: a pod that starts is closed until it is, and
 // link-local addresses, multicast and broadcast lead from no pod to another.
-func (w World) base() ruleset.Fragment {
-	out := ruleset.Fragment{Chains: map[string]ruleset.Chain{}, Sets: map[string]ruleset.Set{}}
-	from, to := w.entry(ruleset.SourceAddr), w.entry(ruleset.DestAddr)
-	client, server := []ruleset.Field{ruleset.ClientAddr}, []ruleset.Field{ruleset.ServerAddr}
+func (x *index) base() ruleset.Fragment {
+	source, destination := []ruleset.Field{ruleset.SourceAddr}, []ruleset.Field{ruleset.DestAddr}
 	both := []ruleset.Field{ruleset.SourceAddr, ruleset.DestAddr}
-	for _, f := range families {
-		out.Sets[ofFamily(self, f)] = ruleset.Set{Family: f, Fields: both}
-		out.Sets[ofFamily(known, f)] = ruleset.Set{Family: f, Fields: []ruleset.Field{ruleset.SourceAddr}}
-		out.Sets[ofFamily(isolated, f)] = ruleset.Set{Family: f, Fields: []ruleset.Field{ruleset.SourceAddr}}
-		out.Sets[ofFamily(egress, f)] = ruleset.Set{Kind: ruleset.Verdicts, Family: f, Fields: client}
-		out.Sets[ofFamily(ingress, f)] = ruleset.Set{Kind: ruleset.Verdicts, Family: f, Fields: server}
-		of := ruleset.OfFamily{Family: f}
-		for _, side := range []ruleset.Field{ruleset.SourceAddr, ruleset.DestAddr} {
-			from = append(from, ruleset.NewRule("of no connection", of, ruleset.NoConnection{},
-				ruleset.In{Family: f, Fields: []ruleset.Field{side}, Set: ofFamily(isolated, f)}, ruleset.Drop{}))
-		}
-		itself := ruleset.NewRule("pods that reach themselves", of, ruleset.In{Family: f, Fields: both, Set: ofFamily(self, f)}, ruleset.Accept{})
-		from = append(from, itself, ruleset.NewRule("", of, ruleset.Dispatch{Family: f, Fields: client, Map: ofFamily(egress, f)}))
-		to = append(to, itself, ruleset.NewRule("", of, ruleset.Dispatch{Family: f, Fields: server, Map: ofFamily(ingress, f)}))
-		for _, side := range []ruleset.Field{ruleset.SourceAddr, ruleset.DestAddr} {
-			name := ofFamily(gates[side], f)
-			out.Chains[name] = ruleset.Chain{Rules: []ruleset.Rule{
-				ruleset.NewRule("", of, ruleset.In{Family: f, Fields: []ruleset.Field{side}, Set: ofFamily(known, f)}, ruleset.Return{}),
-				ruleset.NewRule("not the address of a pod that is known", ruleset.Drop{}),
-			}}
-		}
+	f := x.family
+	out := ruleset.Fragment{Sets: map[string]ruleset.Set{
+		x.named(self): {Family: f, Fields: both}, x.named(known): {Family: f, Fields: source}, x.named(isolated): {Family: f, Fields: source},
+	}}
+	from, to := x.discovery(), x.discovery()
+	for _, link := range x.Links {
+		from = append(from, ruleset.NewRule("no pod that is known", ruleset.FromLink{Name: link}, ruleset.In{Family: f, Fields: source, Set: x.named(known), Not: true}, ruleset.Drop{}))
+		to = append(to, ruleset.NewRule("no pod that is known", ruleset.ToLink{Name: link}, ruleset.In{Family: f, Fields: destination, Set: x.named(known), Not: true}, ruleset.Drop{}))
 	}
-	out.Chains[fromPods] = ruleset.Chain{Hook: &ruleset.Hook{Point: "forward"}, Rules: from}
-	out.Chains[toPods] = ruleset.Chain{Hook: &ruleset.Hook{Point: "forward", Priority: 1}, Rules: to}
+	for _, side := range [][]ruleset.Field{source, destination} {
+		from = append(from, ruleset.NewRule("of no connection", ruleset.NoConnection{}, ruleset.In{Family: f, Fields: side, Set: x.named(isolated)}, ruleset.Drop{}))
+	}
+	always := []ruleset.Rule{
+		ruleset.NewRule("pods that reach themselves", ruleset.In{Family: f, Fields: both, Set: x.named(self)}, ruleset.Accept{}),
+		ruleset.NewRule("errors of routers", ruleset.Related{Family: f}, ruleset.In{Family: f, Fields: source, Set: x.named(known), Not: true}, ruleset.Accept{}),
+	}
+	from, to = append(from, always...), append(to, always...)
+	for _, w := range ways {
+		clients, servers := []ruleset.Field{w.client}, []ruleset.Field{w.server}
+		out.Sets[x.named(egress+w.name)] = ruleset.Set{Kind: ruleset.Verdicts, Family: f, Fields: clients}
+		out.Sets[x.named(ingress+w.name)] = ruleset.Set{Kind: ruleset.Verdicts, Family: f, Fields: servers}
+		from = append(from, ruleset.NewRule("", w.OfDirection, ruleset.Dispatch{Family: f, Fields: clients, Map: x.named(egress + w.name)}))
+		to = append(to, ruleset.NewRule("", w.OfDirection, ruleset.Dispatch{Family: f, Fields: servers, Map: x.named(ingress + w.name)}))
+	}
+	out.Chains = map[string]ruleset.Chain{x.named(fromPods): {Rules: from}, x.named(toPods): {Rules: to}}
 	return out
 }
 
-// gates are the chains that let only known addresses pass.
-var gates = map[ruleset.Field]string{ruleset.SourceAddr: "known-source", ruleset.DestAddr: "known-destination"}
-
-// entry returns the first rules of a chain: a side of a packet at a link of pods must be a pod that is known.
-func (w World) entry(side ruleset.Field) []ruleset.Rule {
-	v6 := ruleset.OfFamily{Family: ruleset.IPv6}
-	rules := []ruleset.Rule{ruleset.NewRule("pods on one bridge find each other", v6, ruleset.NeighborSolicitation{}, ruleset.Accept{})}
-	for _, link := range w.Links {
-		at := ruleset.Statement(ruleset.FromLink{Name: link})
-		if side == ruleset.DestAddr {
-			at = ruleset.ToLink{Name: link}
-		}
-		for _, f := range families {
-			rules = append(rules, ruleset.NewRule("", ruleset.OfFamily{Family: f}, at, ruleset.Jump{Chain: ofFamily(gates[side], f)}))
-		}
+// discovery returns the rule by which pods on one bridge find each other with IPv6. IPv4 does without.
+func (x *index) discovery() []ruleset.Rule {
+	if x.family == ruleset.IPv4 {
+		return nil
 	}
-	return rules
+	return []ruleset.Rule{ruleset.NewRule("pods on one bridge find each other", ruleset.NeighborSolicitation{}, ruleset.Accept{})}
 }
 
 // The types of frames that pods of one bridge exchange.

@@ -18,7 +18,9 @@ import (
 // the pods that it can select.
 type index struct {
 	World
-	pods map[string][]*corev1.Pod // by namespace
+	// family is that of the rules, and of the addresses that are looked at.
+	family ruleset.Family
+	pods   map[string][]*corev1.Pod // by namespace
 	// local are the pods of the node that have addresses, in no order.
 	local []*corev1.Pod
 	// policies holds those of each namespace that select a pod of the node, by name.
@@ -44,8 +46,8 @@ type selecting struct {
 	selector labels.Selector
 }
 
-func newIndex(w World) *index {
-	x := &index{World: w, pods: map[string][]*corev1.Pod{}, policies: map[string][]selecting{}, sums: map[ruleOf]string{}, holders: map[netip.Addr]string{}, all: map[string]ruleset.Fragment{}}
+func newIndex(w World, f ruleset.Family) *index {
+	x := &index{World: w, family: f, pods: map[string][]*corev1.Pod{}, policies: map[string][]selecting{}, sums: map[ruleOf]string{}, holders: map[netip.Addr]string{}, all: map[string]ruleset.Fragment{}}
 	for key, all := range w.Admitted {
 		for _, a := range all {
 			x.holders[a] = key
@@ -77,12 +79,15 @@ func newIndex(w World) *index {
 // node has not given to another pod since.
 func (x *index) addresses(pod *corev1.Pod) []netip.Addr {
 	all := addresses(pod)
-	if pod.Spec.NodeName == x.Node {
-		if admitted, ok := x.Admitted[keyOf(pod)]; ok && hasNetwork(pod) {
-			return admitted
+	if pod.Spec.NodeName == x.Node && hasNetwork(pod) {
+		if admitted, ok := x.Admitted[keyOf(pod)]; ok {
+			all = slices.Clone(admitted)
 		}
 	}
-	return slices.DeleteFunc(all, func(a netip.Addr) bool { _, held := x.holders[a]; return held })
+	return slices.DeleteFunc(all, func(a netip.Addr) bool {
+		holder, held := x.holders[a]
+		return ruleset.FamilyOf(a) != x.family || held && holder != keyOf(pod)
+	})
 }
 
 // parse returns a selector; one that cannot be parsed matches nothing.

@@ -111,13 +111,32 @@ func randomPeers(r *rand.Rand) []networkingv1.NetworkPolicyPeer {
 	return all
 }
 
+// somePorts are ports of all kinds.
+func somePorts() []networkingv1.NetworkPolicyPort {
+	all := []networkingv1.NetworkPolicyPort{
+		{}, {Protocol: new(corev1.ProtocolUDP)}, {Port: new(intstr.FromInt32(8080))}, {Port: new(intstr.FromInt32(8081)), Protocol: new(corev1.ProtocolTCP)},
+		{Port: new(intstr.FromString("http"))}, {Port: new(intstr.FromString("nothing"))}, {Port: new(intstr.FromInt32(8000)), EndPort: new(int32(8080))},
+	}
+	return all
+}
+
+// manyPorts are so many that they are a set.
+func manyPorts() []networkingv1.NetworkPolicyPort {
+	var all []networkingv1.NetworkPolicyPort
+	for i := range int32(10) {
+		all = append(all, networkingv1.NetworkPolicyPort{Port: new(intstr.FromInt32(8061 + 10*i)), EndPort: new(8063 + 10*i)})
+	}
+	return append(all, networkingv1.NetworkPolicyPort{Port: new(intstr.FromInt32(65535))})
+}
+
 func randomPorts(r *rand.Rand) []networkingv1.NetworkPolicyPort {
+	if r.IntN(6) == 0 {
+		return manyPorts()
+	}
 	var all []networkingv1.NetworkPolicyPort
 	for range r.IntN(3) {
-		all = append(all, []networkingv1.NetworkPolicyPort{
-			{}, {Protocol: new(corev1.ProtocolUDP)}, {Port: new(intstr.FromInt32(8080))}, {Port: new(intstr.FromInt32(8081)), Protocol: new(corev1.ProtocolTCP)},
-			{Port: new(intstr.FromString("http"))}, {Port: new(intstr.FromString("nothing"))}, {Port: new(intstr.FromInt32(8000)), EndPort: new(int32(8080))},
-		}[r.IntN(7)])
+		some := somePorts()
+		all = append(all, some[r.IntN(len(some))])
 	}
 	return all
 }

@@ -82,8 +82,10 @@ type Config struct {
 // Enforcer keeps the rules of a node. Its methods are safe for concurrent use.
 type Enforcer struct {
 	Config
-	kernel  *ruleset.Kernel
-	keeper  *ruleset.Keeper
+	kernel *ruleset.Kernel
+	keeper *ruleset.Keeper
+	// owners has the owners of the fragments that were put. It belongs to the goroutine of Run.
+	owners  map[string]bool
 	changed chan struct{}
 	ready   chan struct{}
 	once    sync.Once // closes ready
@@ -95,9 +97,6 @@ type Enforcer struct {
 
 	mu       sync.Mutex
 	admitted admissions // guarded by mu
-
-	// owners has the owners of the fragments that were put. It belongs to the goroutine of Run.
-	owners map[string]bool
 }
 
 // New checks a configuration and returns an Enforcer that does nothing yet.

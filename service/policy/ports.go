@@ -58,7 +58,7 @@ func portsOf(d direction, rule networkingv1.NetworkPolicyIngressRule, protocol r
 const mostRules = 4
 
 // portMatches returns the conditions of which the port must fulfil one list, and adds the sets that they need to out.
-func (x *index) portMatches(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d direction, i int, f ruleset.Family, pod *corev1.Pod) [][]ruleset.Statement {
+func (x *index) portMatches(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d direction, i int, pod *corev1.Pod) [][]ruleset.Statement {
 	rule := d.rules[i]
 	if len(rule.Ports) == 0 {
 		return [][]ruleset.Statement{nil}
@@ -71,8 +71,8 @@ func (x *index) portMatches(out ruleset.Fragment, p *networkingv1.NetworkPolicy,
 		case len(found) == 1 && found[0] == ports{0, 65535}:
 			all = append(all, []ruleset.Statement{of})
 		case len(found) > mostRules:
-			set := portSet(out, p, d, protocol, found)
-			all = append(all, []ruleset.Statement{of, ruleset.In{Family: f, Fields: []ruleset.Field{ruleset.ServerPort}, Set: set}})
+			set := x.portSet(out, p, d, protocol, found)
+			all = append(all, []ruleset.Statement{of, ruleset.In{Family: x.family, Fields: []ruleset.Field{ruleset.ServerPort}, Set: set}})
 		default:
 			for _, r := range found {
 				all = append(all, []ruleset.Statement{of, ruleset.ToServerPorts{First: r.first, Last: r.last}})
@@ -83,11 +83,11 @@ func (x *index) portMatches(out ruleset.Fragment, p *networkingv1.NetworkPolicy,
 }
 
 // portSet adds a set of ports, whose name follows from what is in it.
-func portSet(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d direction, protocol ruleset.Protocol, all []ports) string {
+func (x *index) portSet(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d direction, protocol ruleset.Protocol, all []ports) string {
 	hash := sha256.New()
 	fmt.Fprint(hash, protocol, all)
-	name := nameOf(d.name, keyOf(p), "/ports-"+hex.EncodeToString(hash.Sum(nil)[:8]))
-	out.Sets[name] = ruleset.Set{Family: ruleset.IPv4, Fields: []ruleset.Field{ruleset.ServerPort}, Ranges: true}
+	name := x.named(nameOf(d.name, keyOf(p), "/ports-"+hex.EncodeToString(hash.Sum(nil)[:8])))
+	out.Sets[name] = ruleset.Set{Family: x.family, Fields: []ruleset.Field{ruleset.ServerPort}, Ranges: true}
 	for _, r := range all {
 		for _, key := range ruleset.PortBounds(r.first, r.last) {
 			out.Elements[ruleset.Place{Set: name, Key: key}] = ""

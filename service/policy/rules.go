@@ -36,8 +36,17 @@ func keyOf(object localcache.Object) string { return localcache.KeyOf(object) }
 // Fragments returns the parts of the table by their owners: each policy that selects a pod of the node has its chains and the
 // sets of its peers, pods that the same policies select have a chain together, and each pod of the node has its addresses.
 func (w World) Fragments() map[string]ruleset.Fragment {
-	x := newIndex(w)
-	x.all[""] = w.base()
+	all := map[string]ruleset.Fragment{"": base()}
+	for _, f := range families {
+		for owner, fragment := range newIndex(w, f).fragments() {
+			all[ofFamily(owner, f)] = fragment
+		}
+	}
+	return all
+}
+
+func (x *index) fragments() map[string]ruleset.Fragment {
+	x.all["base"] = x.base()
 	for _, policies := range x.policies {
 		for _, p := range policies {
 			x.all[policyOwner(p.NetworkPolicy)] = x.peerSets(p.NetworkPolicy)
@@ -74,18 +83,28 @@ func addresses(pod *corev1.Pod) []netip.Addr {
 type direction struct {
 	kind  networkingv1.PolicyType
 	name  string
-	field ruleset.Field // of the peer
 	rules []networkingv1.NetworkPolicyIngressRule
 }
+
+// peer returns where the address of the other end is in the packets of a way.
+func (d direction) peer(w way) []ruleset.Field {
+	if d.kind == networkingv1.PolicyTypeEgress {
+		return []ruleset.Field{w.server}
+	}
+	return []ruleset.Field{w.client}
+}
+
+// address is the field of sets of addresses, with which sources and destinations are compared.
+var address = []ruleset.Field{ruleset.SourceAddr}
 
 func directions(p *networkingv1.NetworkPolicy) []direction {
 	var all []direction
 	for _, kind := range types(p) {
 		switch kind {
 		case networkingv1.PolicyTypeIngress:
-			all = append(all, direction{kind, ingress, ruleset.ClientAddr, p.Spec.Ingress})
+			all = append(all, direction{kind, ingress, p.Spec.Ingress})
 		case networkingv1.PolicyTypeEgress:
-			d := direction{kind: kind, name: egress, field: ruleset.ServerAddr}
+			d := direction{kind: kind, name: egress}
 			for _, r := range p.Spec.Egress {
 				d.rules = append(d.rules, networkingv1.NetworkPolicyIngressRule{From: r.To, Ports: r.Ports})
 			}
@@ -96,17 +115,17 @@ func directions(p *networkingv1.NetworkPolicy) []direction {
 }
 
 // setName returns the name of the set of peers of a rule, or of their ports with a name.
-func setName(p *networkingv1.NetworkPolicy, d direction, rule int, f ruleset.Family, port ...int) string {
+func (x *index) setName(p *networkingv1.NetworkPolicy, d direction, rule int, port ...int) string {
 	end := fmt.Sprintf("/%d", rule)
 	for _, n := range port {
 		end += fmt.Sprintf("/port-%d", n)
 	}
-	return nameOf(d.name, keyOf(p), fmt.Sprintf("%s/ipv%d", end, uint8(f)))
+	return x.named(nameOf(d.name, keyOf(p), end))
 }
 
 // blockSet returns the name of the set of the addresses in the blocks of a rule. Other blocks are another set: a set of
 // ranges is written as a whole.
-func (x *index) blockSet(p *networkingv1.NetworkPolicy, d direction, rule int, f ruleset.Family) string {
+func (x *index) blockSet(p *networkingv1.NetworkPolicy, d direction, rule int) string {
 	of := ruleOf{p, d.kind, rule}
 	sum, ok := x.sums[of]
 	if !ok {
@@ -119,7 +138,7 @@ func (x *index) blockSet(p *networkingv1.NetworkPolicy, d direction, rule int, f
 		sum = hex.EncodeToString(hash.Sum(nil)[:8])
 		x.sums[of] = sum
 	}
-	return nameOf(d.name, keyOf(p), fmt.Sprintf("/%d/blocks-%s/ipv%d", rule, sum, uint8(f)))
+	return x.named(nameOf(d.name, keyOf(p), fmt.Sprintf("/%d/blocks-%s", rule, sum)))
 }
 
 // maxKey bounds the key of an object in a name, in bytes: names of the kernel have at most 255.
@@ -141,14 +160,11 @@ func (x *index) peerSets(p *networkingv1.NetworkPolicy) ruleset.Fragment {
 		for i, rule := range d.rules {
 			selected := x.selected(p.Namespace, rule.From)
 			if hasPods(rule) {
-				names := map[ruleset.Family]string{}
-				for _, f := range families {
-					names[f] = setName(p, d, i, f)
-					out.Sets[names[f]] = ruleset.Set{Family: f, Fields: []ruleset.Field{d.field}}
-				}
+				name := x.setName(p, d, i)
+				out.Sets[name] = ruleset.Set{Family: x.family, Fields: address}
 				for pod := range selected {
 					for _, a := range x.addresses(pod) {
-						out.Elements[ruleset.Place{Set: names[ruleset.FamilyOf(a)], Key: ruleset.KeyOf(a)}] = ""
+						out.Elements[ruleset.Place{Set: name, Key: ruleset.KeyOf(a)}] = ""
 					}
 				}
 			}
@@ -167,13 +183,11 @@ func (x *index) peerSets(p *networkingv1.NetworkPolicy) ruleset.Fragment {
 
 // addBlocks adds the sets of the addresses in the blocks of a rule.
 func (x *index) addBlocks(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d direction, i int) {
-	for _, f := range families {
-		name := x.blockSet(p, d, i, f)
-		out.Sets[name] = ruleset.Set{Family: f, Fields: []ruleset.Field{d.field}, Ranges: true}
-		for _, s := range blocksOf(d.rules[i].From, f) {
-			for _, key := range ruleset.Bounds(s.first, s.last) {
-				out.Elements[ruleset.Place{Set: name, Key: key}] = ""
-			}
+	name := x.blockSet(p, d, i)
+	out.Sets[name] = ruleset.Set{Family: x.family, Fields: address, Ranges: true}
+	for _, s := range blocksOf(d.rules[i].From, x.family) {
+		for _, key := range ruleset.Bounds(s.first, s.last) {
+			out.Elements[ruleset.Place{Set: name, Key: key}] = ""
 		}
 	}
 }
@@ -182,11 +196,8 @@ func (x *index) addBlocks(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d
 // numbers that the name has in each. An address of a pod can also be in a block.
 func (x *index) addNamedPort(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d direction, i, n int, selected map[*corev1.Pod]bool) {
 	rule := d.rules[i]
-	port, blocks := rule.Ports[n], map[ruleset.Family]blocks{}
-	for _, f := range families {
-		out.Sets[setName(p, d, i, f, n)] = ruleset.Set{Kind: ruleset.Verdicts, Family: f, Fields: []ruleset.Field{ruleset.ServerAddr}}
-		blocks[f] = blocksOf(rule.From, f)
-	}
+	port, blocks, name := rule.Ports[n], blocksOf(rule.From, x.family), x.setName(p, d, i, n)
+	out.Sets[name] = ruleset.Set{Kind: ruleset.Verdicts, Family: x.family, Fields: address}
 	protocol := protocolOf(port.Protocol)
 	for _, pod := range x.Pods {
 		in := len(rule.From) == 0 || selected[pod]
@@ -195,8 +206,8 @@ func (x *index) addNamedPort(out ruleset.Fragment, p *networkingv1.NetworkPolicy
 		}
 		numbers := named(pod, port.Port.StrVal, protocol)
 		for _, a := range x.addresses(pod) {
-			if f := ruleset.FamilyOf(a); len(numbers) > 0 && (in || blocks[f].contain(a)) {
-				out.Elements[ruleset.Place{Set: setName(p, d, i, f, n), Key: ruleset.KeyOf(a)}] = ruleset.VerdictJump(x.accepting(protocol, numbers))
+			if len(numbers) > 0 && (in || blocks.contain(a)) {
+				out.Elements[ruleset.Place{Set: name, Key: ruleset.KeyOf(a)}] = ruleset.VerdictJump(x.accepting(protocol, numbers))
 			}
 		}
 	}
@@ -210,7 +221,7 @@ func (x *index) accepting(protocol ruleset.Protocol, numbers []uint16) string {
 		rules = append(rules, ruleset.NewRule("", ruleset.OfConnection{Protocol: protocol}, ruleset.ToServerPorts{First: n, Last: n}, ruleset.Accept{}))
 		fmt.Fprint(hash, n, " ")
 	}
-	name := fmt.Sprintf("ports/%v/%x", protocol, hash.Sum(nil)[:8])
+	name := x.named(fmt.Sprintf("ports/%v/%x", protocol, hash.Sum(nil)[:8]))
 	x.all[name] = ruleset.Fragment{Chains: map[string]ruleset.Chain{name: {Rules: rules}}}
 	return name
 }
@@ -227,18 +238,19 @@ func hasBlocks(rule networkingv1.NetworkPolicyIngressRule) bool {
 func (x *index) pod(pod *corev1.Pod) ruleset.Fragment {
 	out := ruleset.Fragment{Elements: map[ruleset.Place]ruleset.Verdict{}}
 	for _, a := range x.addresses(pod) {
-		f := ruleset.FamilyOf(a)
 		put := func(set string, v ruleset.Verdict, key ...any) {
-			out.Elements[ruleset.Place{Set: ofFamily(set, f), Key: ruleset.KeyOf(key...)}] = v
+			out.Elements[ruleset.Place{Set: x.named(set), Key: ruleset.KeyOf(key...)}] = v
 		}
 		put(known, "", a)
-		chains := map[string][]string{} // of policies, by direction
+		chains := map[string][]string{} // of policies, by direction and way
 		for _, p := range x.policies[pod.Namespace] {
 			if !p.selector.Matches(labels.Set(pod.Labels)) {
 				continue
 			}
 			for _, d := range directions(p.NetworkPolicy) {
-				chains[d.name] = append(chains[d.name], x.chain(x.all[policyOwner(p.NetworkPolicy)], p.NetworkPolicy, d, f, pod))
+				for _, w := range ways {
+					chains[d.name+w.name] = append(chains[d.name+w.name], x.chain(x.all[policyOwner(p.NetworkPolicy)], p.NetworkPolicy, d, w, pod))
+				}
 			}
 		}
 		for name, of := range chains {
@@ -253,7 +265,7 @@ func (x *index) pod(pod *corev1.Pod) ruleset.Fragment {
 // together adds the chain of pods that some policies select and returns its name: what none of them accepts is dropped.
 func (x *index) together(direction string, chains []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(chains, "\x00")))
-	name := direction + "-pods/" + hex.EncodeToString(sum[:16])
+	name := x.named(direction + "-pods/" + hex.EncodeToString(sum[:16]))
 	if _, ok := x.all[name]; ok {
 		return name
 	}
@@ -268,15 +280,15 @@ func (x *index) together(direction string, chains []string) string {
 
 // chain adds the chain of a policy to its fragment and returns its name. Pods share it, unless the names of ports stand for
 // others in them.
-func (x *index) chain(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d direction, f ruleset.Family, pod *corev1.Pod) string {
-	name := nameOf(d.name+"-policy", keyOf(p), fmt.Sprintf("%s/ipv%d", variant(d, pod), uint8(f)))
+func (x *index) chain(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d direction, w way, pod *corev1.Pod) string {
+	name := x.named(nameOf(d.name+w.name+"-policy", keyOf(p), variant(d, pod)))
 	if _, ok := out.Chains[name]; ok {
 		return name
 	}
 	var chain ruleset.Chain
 	seen := map[string]bool{}
 	for i := range d.rules {
-		for _, r := range x.rules(out, p, d, i, f, pod) {
+		for _, r := range x.rules(out, p, d, w, i, pod) {
 			if text := r.String(); !seen[text] {
 				seen[text] = true
 				chain.Rules = append(chain.Rules, r)
@@ -288,34 +300,34 @@ func (x *index) chain(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d dir
 }
 
 // rules returns the rules of one rule of a policy: one for each peer and port.
-func (x *index) rules(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d direction, i int, f ruleset.Family, pod *corev1.Pod) []ruleset.Rule {
+func (x *index) rules(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d direction, w way, i int, pod *corev1.Pod) []ruleset.Rule {
 	rule := d.rules[i]
 	var all []ruleset.Rule
-	for _, peer := range x.peerMatches(p, d, i, f) {
-		for _, port := range x.portMatches(out, p, d, i, f, pod) {
+	for _, peer := range x.peerMatches(p, d, w, i) {
+		for _, port := range x.portMatches(out, p, d, i, pod) {
 			all = append(all, ruleset.NewRule(keyOf(p), slices.Concat(peer, port, []ruleset.Statement{ruleset.Accept{}})...))
 		}
 	}
 	for n, port := range rule.Ports {
 		if byName(d, port) {
-			all = append(all, ruleset.NewRule(keyOf(p), ruleset.Dispatch{Family: f, Fields: []ruleset.Field{d.field}, Map: setName(p, d, i, f, n)}))
+			all = append(all, ruleset.NewRule(keyOf(p), ruleset.Dispatch{Family: x.family, Fields: d.peer(w), Map: x.setName(p, d, i, n)}))
 		}
 	}
 	return all
 }
 
 // peerMatches returns the conditions of which a peer must fulfil one list.
-func (x *index) peerMatches(p *networkingv1.NetworkPolicy, d direction, i int, f ruleset.Family) [][]ruleset.Statement {
+func (x *index) peerMatches(p *networkingv1.NetworkPolicy, d direction, w way, i int) [][]ruleset.Statement {
 	rule := d.rules[i]
 	if len(rule.From) == 0 {
 		return [][]ruleset.Statement{nil}
 	}
 	var all [][]ruleset.Statement
 	if hasPods(rule) {
-		all = append(all, []ruleset.Statement{ruleset.In{Family: f, Fields: []ruleset.Field{d.field}, Set: setName(p, d, i, f)}})
+		all = append(all, []ruleset.Statement{ruleset.In{Family: x.family, Fields: d.peer(w), Set: x.setName(p, d, i)}})
 	}
 	if hasBlocks(rule) {
-		all = append(all, []ruleset.Statement{ruleset.In{Family: f, Fields: []ruleset.Field{d.field}, Set: x.blockSet(p, d, i, f)}})
+		all = append(all, []ruleset.Statement{ruleset.In{Family: x.family, Fields: d.peer(w), Set: x.blockSet(p, d, i)}})
 	}
 	return all
 }

@@ -95,6 +95,19 @@ func condition(s Statement) []expr.Any {
 		return neighborSolicitation()
 	case NewConnection:
 		return has(expr.CtStateBitNEW, &expr.Ct{Key: expr.CtKeySTATE, Register: firstRegister})
+	case OfDirection:
+		direction := byte(0)
+		if s.Reply {
+			direction = 1
+		}
+		return is([]byte{direction}, &expr.Ct{Key: expr.CtKeyDIRECTION, Register: firstRegister})
+	case Related:
+		protocol := byte(unix.IPPROTO_ICMP)
+		if s.Family == IPv6 {
+			protocol = unix.IPPROTO_ICMPV6
+		}
+		code := is([]byte{protocol}, &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: firstRegister})
+		return append(code, has(expr.CtStateBitRELATED, &expr.Ct{Key: expr.CtKeySTATE, Register: firstRegister})...)
 	case NoConnection:
 		return has(expr.CtStateBitINVALID|expr.CtStateBitUNTRACKED, &expr.Ct{Key: expr.CtKeySTATE, Register: firstRegister})
 	case Translated:
@@ -106,9 +119,9 @@ func condition(s Statement) []expr.Any {
 	return nil
 }
 
-// original and reply are the directions of a connection, IP_CT_DIR_ORIGINAL and IP_CT_DIR_REPLY. The kernel reads one byte,
-// of the four that package expr sends the first.
-const original, reply = 0 << 24, 1 << 24
+// reply is a direction of a connection, IP_CT_DIR_REPLY. The kernel reads one byte, of the four that package expr sends the
+// first.
+const reply = 1 << 24
 
 // inPorts compares the port that code loads with a range.
 func inPorts(code expr.Any, first, last uint16) []expr.Any {
@@ -224,16 +237,6 @@ func load(f Family, fields []Field, register uint32) ([]expr.Any, uint32) {
 			register++
 		case DestPort:
 			code = append(code, &expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2, DestRegister: register})
-			register++
-		case ClientAddr:
-			// In a table of family inet it takes the registers of an IPv6 address, but only writes as many as the address has.
-			code = append(code, &expr.Ct{Key: expr.CtKeySRC, Direction: original, Register: register})
-			register += f.size()
-		case ServerAddr:
-			code = append(code, &expr.Ct{Key: expr.CtKeySRC, Direction: reply, Register: register})
-			register += f.size()
-		case ConnectionProtocol:
-			code = append(code, &expr.Ct{Key: expr.CtKeyPROTOCOL, Register: register})
 			register++
 		case InLink:
 			code = append(code, &expr.Meta{Key: expr.MetaKeyIIFNAME, Register: register})

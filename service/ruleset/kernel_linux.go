@@ -264,9 +264,9 @@ func (s Set) encode(table *nftables.Table, name string) *nftables.Set {
 	var types []nftables.SetDatatype
 	for _, field := range s.Fields {
 		switch field {
-		case SourceAddr, DestAddr, ClientAddr, ServerAddr:
+		case SourceAddr, DestAddr:
 			types = append(types, s.Family.addressType())
-		case ProtocolNumber, ConnectionProtocol:
+		case ProtocolNumber:
 			types = append(types, nftables.TypeInetProto)
 		case DestPort, ServerPort:
 			types = append(types, nftables.TypeInetService)
@@ -279,6 +279,9 @@ func (s Set) encode(table *nftables.Table, name string) *nftables.Set {
 		}
 	}
 	set := &nftables.Set{Table: table, Name: name, KeyByteOrder: binaryutil.BigEndian, KeyType: types[0], Interval: s.Ranges}
+	if types[0] == nftables.TypeIFName {
+		set.KeyByteOrder = binaryutil.NativeEndian // as nft lists it
+	}
 	if len(types) > 1 {
 		set.KeyType, set.Concatenation = nftables.MustConcatSetType(types...), true
 	}

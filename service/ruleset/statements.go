@@ -67,12 +67,9 @@ const (
 	// GroupID and Number are no parts of a packet: rules give them to maps, see [EndpointKey].
 	GroupID
 	Number
-	// ClientAddr, ServerAddr, ServerPort and ConnectionProtocol are of the connection that a packet belongs to, in both of its
-	// directions: the address that opened it, and where it leads after translation. An error about a connection has them too.
-	ClientAddr
-	ServerAddr
+	// ServerPort is the port at which a connection is accepted, after translation, in packets of both directions and in errors
+	// about it.
 	ServerPort
-	ConnectionProtocol
 	// InLink is the name of the interface by which a packet came in. In tables of family bridge that is a port.
 	InLink
 )
@@ -117,6 +114,10 @@ type (
 	NewConnection struct{}
 	// NoConnection matches packets that belong to no connection: that the kernel does not follow or finds invalid.
 	NoConnection struct{}
+	// OfDirection matches packets that the side sends that opened the connection, or their replies.
+	OfDirection struct{ Reply bool }
+	// Related matches errors about connections.
+	Related struct{ Family Family }
 	// OfConnection matches packets by the transport protocol of their connection, and ToServerPorts by the port at which it
 	// was accepted, after translation; the protocol must have been matched.
 	OfConnection  struct{ Protocol Protocol }
@@ -198,6 +199,8 @@ func (FromLink) statement()             {}
 func (ToLink) statement()               {}
 func (OfEtherType) statement()          {}
 func (NoConnection) statement()         {}
+func (OfDirection) statement()          {}
+func (Related) statement()              {}
 func (OfConnection) statement()         {}
 func (ToServerPorts) statement()        {}
 func (Translated) statement()           {}
@@ -243,9 +246,21 @@ func (NewConnection) String() string { return "ct state new" }
 func (NeighborSolicitation) String() string {
 	return "meta l4proto ipv6-icmp ip6 length 0-40 ip6 hoplimit 255 icmpv6 type 135-136"
 }
-func (s FromLink) String() string      { return fmt.Sprintf("meta iifname %q", s.Name) }
-func (s ToLink) String() string        { return fmt.Sprintf("meta oifname %q", s.Name) }
-func (s OfEtherType) String() string   { return fmt.Sprintf("ether type %#04x", s.Type) }
+func (s FromLink) String() string    { return fmt.Sprintf("meta iifname %q", s.Name) }
+func (s ToLink) String() string      { return fmt.Sprintf("meta oifname %q", s.Name) }
+func (s OfEtherType) String() string { return fmt.Sprintf("ether type %#04x", s.Type) }
+func (s OfDirection) String() string {
+	if s.Reply {
+		return "ct direction reply"
+	}
+	return "ct direction original"
+}
+func (s Related) String() string {
+	if s.Family == IPv4 {
+		return "meta l4proto icmp ct state related"
+	}
+	return "meta l4proto ipv6-icmp ct state related"
+}
 func (NoConnection) String() string    { return "ct state invalid,untracked" }
 func (s OfConnection) String() string  { return "ct protocol " + s.Protocol.String() }
 func (s ToServerPorts) String() string { return "ct reply proto-src " + portsText(s.First, s.Last) }
@@ -325,14 +340,8 @@ func fieldsText(f Family, fields []Field) string {
 			words[i] = "meta l4proto"
 		case DestPort:
 			words[i] = "th dport"
-		case ClientAddr:
-			words[i] = "ct original " + f.header() + " saddr"
-		case ServerAddr:
-			words[i] = "ct reply " + f.header() + " saddr"
 		case ServerPort:
 			words[i] = "ct reply proto-src"
-		case ConnectionProtocol:
-			words[i] = "ct protocol"
 		case InLink:
 			words[i] = "meta iifname"
 		}

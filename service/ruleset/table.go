@@ -181,10 +181,10 @@ func (s Set) Format(k Key) string {
 		part := []byte(k[:size])
 		k = k[size:]
 		switch field {
-		case SourceAddr, DestAddr, ClientAddr, ServerAddr:
+		case SourceAddr, DestAddr:
 			a, _ := netip.AddrFromSlice(part)
 			words = append(words, a.String())
-		case ProtocolNumber, ConnectionProtocol:
+		case ProtocolNumber:
 			words = append(words, Protocol(part[0]).String())
 		case DestPort, ServerPort:
 			words = append(words, fmt.Sprint(int(part[0])<<8|int(part[1])))
@@ -205,7 +205,7 @@ func (s Set) Format(k Key) string {
 // sizeOf returns the length of a field in a key, in bytes. A port that is the only field is not padded.
 func (s Set) sizeOf(field Field) int {
 	switch field {
-	case SourceAddr, DestAddr, ClientAddr, ServerAddr:
+	case SourceAddr, DestAddr:
 		if s.Family == IPv6 {
 			return 16
 		}
