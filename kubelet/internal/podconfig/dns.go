@@ -33,18 +33,33 @@ func (b *Builder) dnsConfig(pod *corev1.Pod) (*runtimeapi.DNSConfig, error) {
 	if own := pod.Spec.DNSConfig; own != nil {
 		dns.Servers = union(dns.Servers, own.Nameservers)
 		dns.Searches = union(dns.Searches, own.Searches)
-		for _, option := range own.Options {
-			text := option.Name
-			if option.Value != nil {
-				text += ":" + *option.Value
-			}
-			dns.Options = append(slices.DeleteFunc(slices.Clone(dns.Options), func(o string) bool {
-				name, _, _ := strings.Cut(o, ":")
-				return name == option.Name
-			}), text)
-		}
+		dns.Options = mergeOptions(dns.Options, own.Options)
 	}
 	return dns, nil
+}
+
+// mergeOptions adds a pod's options, of which each replaces the earlier ones of its name.
+func mergeOptions(options []string, own []corev1.PodDNSConfigOption) []string {
+	last := map[string]int{}
+	for i := range own {
+		last[own[i].Name] = i
+	}
+	merged := slices.DeleteFunc(slices.Clone(options), func(o string) bool {
+		name, _, _ := strings.Cut(o, ":")
+		_, replaced := last[name]
+		return replaced
+	})
+	for i, option := range own {
+		if last[option.Name] != i {
+			continue
+		}
+		text := option.Name
+		if option.Value != nil {
+			text += ":" + *option.Value
+		}
+		merged = append(merged, text)
+	}
+	return merged
 }
 
 // parseResolvConf parses resolv.conf(5). The last search line is used.

@@ -16,18 +16,21 @@ import (
 type variables struct {
 	names  []string
 	values map[string]string
+	files  map[string]*envFile // those that were read, by their paths on the host
 	left   budget
 }
 
-// set sets a variable, unless it is too large; see the error of left.
-func (v *variables) set(name, value string) {
+// set sets a variable. It returns an error if the container has too many: the caller must not evaluate
+// another one.
+func (v *variables) set(name, value string) error {
 	if !v.left.take(len(name) + len(value)) {
-		return
+		return v.left.err()
 	}
 	if _, known := v.values[name]; !known {
 		v.names = append(v.names, name)
 	}
 	v.values[name] = value
+	return nil
 }
 
 func (v *variables) lookup(name string) (string, bool) {
@@ -46,8 +49,11 @@ func (v *variables) list() []*runtimeapi.KeyValue {
 // environment evaluates a container's env and envFrom, and adds the variables of services. A value may
 // use variables defined before it, and those of services.
 func (b *Builder) environment(ctx context.Context, pod *corev1.Pod, c *corev1.Container, volumes Volumes) (*variables, error) {
-	v := &variables{values: map[string]string{}, left: maxExpanded}
-	services := b.serviceVariables(pod)
+	v := &variables{values: map[string]string{}, files: map[string]*envFile{}, left: maxExpanded}
+	services, err := b.serviceVariables(pod)
+	if err != nil {
+		return nil, err
+	}
 	lookup := func(name string) (string, bool) {
 		if value, ok := v.lookup(name); ok {
 			return value, true
@@ -61,37 +67,37 @@ func (b *Builder) environment(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 			return nil, err
 		}
 		for _, name := range slices.Sorted(maps.Keys(values)) {
-			v.set(from.Prefix+name, values[name])
-		}
-		if err := v.left.err(); err != nil {
-			return nil, err
+			if err := v.set(from.Prefix+name, values[name]); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for i := range c.Env {
 		e := &c.Env[i]
+		value, present := "", true
 		if e.ValueFrom == nil {
 			left := v.left
-			value := expand(e.Value, lookup, &left)
-			if err := left.err(); err != nil {
-				return nil, err
-			}
-			v.set(e.Name, value)
-			continue
+			value = expand(e.Value, lookup, &left)
+			err = left.err()
+		} else {
+			value, present, err = b.valueFrom(ctx, pod, c, e.ValueFrom, volumes, v)
 		}
-		value, present, err := b.valueFrom(ctx, pod, c, e.ValueFrom, volumes)
+		if err == nil && present {
+			err = v.set(e.Name, value)
+		}
 		if err != nil {
 			return nil, err // Kubernetes does not name the variable
 		}
-		if present {
-			v.set(e.Name, value)
-		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(services)) {
-		if _, known := v.lookup(name); !known {
-			v.set(name, services[name])
+		if _, known := v.lookup(name); known {
+			continue
+		}
+		if err := v.set(name, services[name]); err != nil {
+			return nil, err
 		}
 	}
-	return v, v.left.err()
+	return v, nil
 }
 
 func (b *Builder) envFrom(ctx context.Context, namespace string, from *corev1.EnvFromSource) (map[string]string, error) {
@@ -120,7 +126,7 @@ func (b *Builder) envFrom(ctx context.Context, namespace string, from *corev1.En
 }
 
 // valueFrom reads one value. present is false for a missing optional value.
-func (b *Builder) valueFrom(ctx context.Context, pod *corev1.Pod, c *corev1.Container, from *corev1.EnvVarSource, volumes Volumes) (value string, present bool, err error) {
+func (b *Builder) valueFrom(ctx context.Context, pod *corev1.Pod, c *corev1.Container, from *corev1.EnvVarSource, volumes Volumes, v *variables) (value string, present bool, err error) {
 	switch {
 	case from.FieldRef != nil:
 		value, err = b.Field(pod, from.FieldRef.FieldPath)
@@ -129,7 +135,7 @@ func (b *Builder) valueFrom(ctx context.Context, pod *corev1.Pod, c *corev1.Cont
 		value, err = b.ResourceField(pod, c, from.ResourceFieldRef)
 		return value, err == nil, err
 	case from.FileKeyRef != nil:
-		return b.fromFile(pod, from.FileKeyRef, volumes)
+		return b.fromFile(pod, from.FileKeyRef, volumes, v)
 	case from.ConfigMapKeyRef != nil:
 		r := from.ConfigMapKeyRef
 		m, err := b.ConfigMap(ctx, pod.Namespace, r.Name, r.Optional)

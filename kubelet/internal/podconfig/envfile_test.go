@@ -34,7 +34,7 @@ func TestEnvFile(t *testing.T) {
 		"a line without end":  {"KEY='" + strings.Repeat("x", 1<<17) + "'", "", "token too long"},
 		"a value without end": {"KEY='a\n" + strings.Repeat("x", 1<<17) + "'", "", "token too long"},
 	} {
-		value, err := envFileValue(strings.NewReader(test.text), "KEY")
+		value, err := parseEnvFile(strings.NewReader(test.text)).value("KEY")
 		if value != test.value || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 			t.Errorf("%s: %.50q, %v", what, value, err)
 		}
@@ -46,11 +46,11 @@ func FuzzEnvFile(f *testing.F) {
 	f.Add("KEY", "a\nb", "")
 	f.Add("A B", "x", "=")
 	f.Fuzz(func(t *testing.T, key, value, tail string) {
-		_, _ = envFileValue(strings.NewReader(tail), key) // it must return
+		_, _ = parseEnvFile(strings.NewReader(tail)).value(key) // it must return
 		if key == "" || strings.ContainsAny(key, "=\n\r#'") || strings.TrimSpace(key) != key || strings.ContainsAny(value, "'\r") || len(key)+len(value) > 1000 {
 			return
 		}
-		got, err := envFileValue(strings.NewReader(key+"='"+value+"'\n"+tail), key)
+		got, err := parseEnvFile(strings.NewReader(key + "='" + value + "'\n" + tail)).value(key)
 		if err != nil || got != value {
 			t.Errorf("%q=%q: %q, %v", key, value, got, err)
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -30,14 +29,14 @@ func (b *Builder) mounts(pod *corev1.Pod, c *corev1.Container, attempt uint32, e
 		corev1.MountPropagationBidirectional:   runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL,
 	}
 	var list []*runtimeapi.Mount
-	hosts := false
+	hosts, fixed := false, readOnlyVolumes(pod)
 	for i := range c.VolumeMounts {
 		m := &c.VolumeMounts[i]
 		volume, ok := volumes.Paths[m.Name]
 		if !ok {
 			return nil, fmt.Errorf("cannot find volume %q to mount into container %q", m.Name, c.Name)
 		}
-		mount := &runtimeapi.Mount{Readonly: m.ReadOnly || readOnly(pod, m.Name), Image: volumes.Images[m.Name]}
+		mount := &runtimeapi.Mount{Readonly: m.ReadOnly || fixed[m.Name], Image: volumes.Images[m.Name]}
 		part, err := subPath(m, env)
 		if err != nil {
 			return nil, err
@@ -81,13 +80,16 @@ func (b *Builder) RecursiveReadOnly(pod *corev1.Pod) bool {
 	return err == nil && b.Abilities.RecursiveReadOnlyMounts(handler)
 }
 
-// readOnly reports whether containers can only read a volume: one whose files the kubelet writes, or
-// whose claim the pod uses for reading only.
-func readOnly(pod *corev1.Pod, volume string) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-		return v.Name == volume && (v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil ||
-			v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly)
-	})
+// readOnlyVolumes returns the volumes that containers can only read: those whose files the kubelet
+// writes, or whose claim the pod uses for reading only.
+func readOnlyVolumes(pod *corev1.Pod) map[string]bool {
+	names := map[string]bool{}
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		names[v.Name] = names[v.Name] || v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil ||
+			v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly
+	}
+	return names
 }
 
 // partOf returns the path on the host of the part of a volume that the mount with index i shows: the
@@ -116,11 +118,11 @@ func (b *Builder) partOf(pod *corev1.Pod, c *corev1.Container, i int, volume, pa
 func subPath(m *corev1.VolumeMount, env *variables) (string, error) {
 	path := m.SubPath
 	if m.SubPathExpr != "" {
-		var missing error
+		var missing error // about the first: an expression can name many
 		path = expand(m.SubPathExpr, func(name string) (string, bool) {
 			value, ok := env.lookup(name)
-			if !ok {
-				missing = errors.Join(missing, fmt.Errorf("missing value for %q", name))
+			if !ok && missing == nil {
+				missing = fmt.Errorf("missing value for %q", name)
 			}
 			return value, ok
 		}, &env.left)
