@@ -169,3 +169,35 @@ func TestFailureAfterTheEffect(t *testing.T) {
 	}
 	robot.want(robot.do("GET", podPath+"/p"+include, ""), http.StatusNotFound, "")
 }
+
+// TestNoEffectWithoutATable: a request whose result cannot be shown as the client asks has no effect.
+func TestNoEffectWithoutATable(t *testing.T) {
+	const table = "Accept: application/json;as=Table;v=v1;g=meta.k8s.io"
+	for _, r := range []struct {
+		method, path, body, header string
+		code                       int
+	}{
+		{"PATCH", deployPath + "/web/scale", `[{"op":"replace","path":"/spec/replicas","value":7}]`, jsonPatch, http.StatusNotAcceptable},
+		{"PATCH", configPath + "/web?includeObject=Other", `{"data":{"a":"b"}}`, mergePatch, http.StatusBadRequest},
+		{"PUT", configPath + "/web?includeObject=Other", configMap("web", `,"data":{"a":"b"}`), "", http.StatusBadRequest},
+		{"POST", configPath + "?includeObject=Other", configMap("new", ""), "", http.StatusBadRequest},
+		{"DELETE", configPath + "?includeObject=Other", "", "", http.StatusBadRequest},
+		{"DELETE", podPath + "/web?includeObject=Other", "", "", http.StatusBadRequest},
+	} {
+		t.Run(r.method+" "+r.path, func(t *testing.T) {
+			store := &faultyWrites{Store: memstore.New()}
+			_, a := inMemory(t, func(c *apiserver.Config) { c.Store = store })
+			a.create(configPath, configMap("web", ""))
+			a.create(podPath, pod("web", ""))
+			a.create(deployPath, deployment("web", 1))
+			store.arm(nil)
+			headers := []string{table}
+			if r.header != "" {
+				headers = append(headers, r.header)
+			}
+			if got := a.do(r.method, r.path, r.body, headers...); got.code != r.code || len(store.tried()) > 0 {
+				t.Errorf("%s %s as a table = %d %s after %d changes, want %d and none", r.method, r.path, got.code, got.body, len(store.tried()), r.code)
+			}
+		})
+	}
+}

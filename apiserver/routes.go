@@ -92,6 +92,9 @@ func (c *call) route() error {
 		if q.out, err = wire.Negotiate(q.r, q.accepts()); err != nil {
 			return err
 		}
+		if err := q.checkTable(); err != nil {
+			return err
+		}
 		if err := q.readCBOR(); err != nil {
 			return err
 		}

@@ -121,12 +121,20 @@ func includeObject(q *request) (metav1.IncludeObjectPolicy, error) {
 	}
 }
 
-// tableOf is a table of one row. What is not of the kind (a subresource's own
-// type) is shown by its metadata alone.
-func (k *servedKind) tableOf(q *request, obj runtime.Object) (*metav1.Table, error) {
-	if q.ownType() {
-		return nil, statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "subresource %s has no table", q.sub.name)
+// checkTable fails if there can be no table of the result. It is called before the request has any effect.
+func (q *request) checkTable() error {
+	if q.out.Shape != wire.Table {
+		return nil
 	}
+	if q.ownType() {
+		return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "subresource %s has no table", q.sub.name)
+	}
+	_, err := includeObject(q)
+	return err
+}
+
+// tableOf is a table of one row.
+func (k *servedKind) tableOf(q *request, obj runtime.Object) (*metav1.Table, error) {
 	revision, err := parseRevision(accessor(obj).GetResourceVersion())
 	if err != nil {
 		return nil, err
