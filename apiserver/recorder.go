@@ -70,10 +70,12 @@ const longWrite = 32 << 10
 
 // Bounds on clients that take their answers slowly. net/http keeps the first bytes of an answer,
 // so that a write of no more than buffered does not wait for the client. After slowAnswer a request gives up
-// its seat, and after requestTimeout the connection ends.
+// its seat, and after requestTimeout the connection ends, but a client has leastAnswer to read a response that
+// is late itself.
 const (
-	buffered   = 4 << 10
-	slowAnswer = time.Second
+	buffered    = 4 << 10
+	slowAnswer  = time.Second
+	leastAnswer = 10 * time.Second
 )
 
 // expectSlow keeps clients that do not read from holding seats. Watches have deadlines of their
@@ -81,7 +83,11 @@ const (
 func (w *recorder) expectSlow() {
 	w.slow = time.AfterFunc(slowAnswer, w.leave)
 	if !w.streams {
-		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(w.began.Add(requestTimeout + slowAnswer))
+		by, least := w.began.Add(requestTimeout+slowAnswer), time.Now().Add(leastAnswer)
+		if by.Before(least) {
+			by = least
+		}
+		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(by)
 	}
 }
 

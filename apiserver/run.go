@@ -14,7 +14,9 @@ import (
 
 // Limits of the HTTP server. The header and stream limits are those of
 // kube-apiserver; a client that does not finish its headers or its body in time
-// is cut off, so that slow clients cannot hold connections.
+// is cut off, so that slow clients cannot hold connections. The reset of a stream
+// does not end the requests of an HTTP/2 client that reads nothing of its
+// connection: the connection ends if it takes no byte for requestTimeout.
 const (
 	maxHeaderBytes    = 1 << 20
 	readHeaderTimeout = 32 * time.Second
@@ -45,7 +47,7 @@ func (s *Server) Run(ctx context.Context) error {
 		if s.config.TLS == nil {
 			failed <- server.Serve(s.config.Listener)
 		} else {
-			failed <- server.ServeTLS(s.config.Listener, "", "")
+			failed <- server.ServeTLS(cutListener{s.config.Listener}, "", "")
 		}
 	}()
 	s.readyOnce.Do(func() { close(s.ready) })
@@ -69,7 +71,7 @@ func (s *Server) httpServer() *http.Server {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, WriteByteTimeout: requestTimeout},
 		ErrorLog:          httpErrors(s.config.Log),
 	}
 	if s.config.TLS != nil {
