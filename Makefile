@@ -128,3 +128,10 @@ SEED ?= $(shell date +%s)
 lives:
 	@scripts/install-node-tools
 	@go test -race -count=1 -timeout 3h -v -run TestLives ./examples/cluster/lives -lives $(LIVES) -seed $(SEED) $(ARGS)
+
+# One effect for each answer: clients append through two API servers while three stock etcd members are
+# killed, paused and cut off, and porcupine looks for an order that explains every answer.
+WRITES ?= 100000
+.PHONY: effects
+effects: compat-tools
+	@$(RELEASE) go test -C compat -count=1 -timeout 3h -v -run TestEffects ./effects -writes $(WRITES) -limit 2h -seed $(SEED) $(ARGS)
