@@ -197,9 +197,6 @@ func TestKubeletClient(t *testing.T) {
 	if _, err := authority.Client("apiserver-kubelet-client", "kube-apiserver-kubelet-client", user.Masters); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := authority.Serving("kubelet-node-1", "127.0.0.1", "node-1"); err != nil {
-		t.Fatal(err)
-	}
 	cluster := start(t, dir, "--storage", "memory")
 	admin := cluster.client(t)
 	plantSecret(t, admin)
@@ -221,7 +218,10 @@ func TestKubeletClient(t *testing.T) {
 		t.Errorf("a kubelet refuses it: %v", err)
 	}
 	// The kubelets' certificates name their nodes.
-	serving := readPair(t, dir, "kubelet-node-1").Leaf
+	serving := readPair(t, dir, filepath.Join("kubelet-serving", "kubelet-node-1")).Leaf
+	if err := serving.CheckSignatureFrom(authority.Certificate); err == nil {
+		t.Error("clients of the API server trust a kubelet's serving certificate")
+	}
 	node, err := typed.Nodes(admin).Get(t.Context(), "", "node-1")
 	if err != nil {
 		t.Fatal(err)

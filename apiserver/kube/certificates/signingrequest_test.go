@@ -1,13 +1,17 @@
 package certificates_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/pem"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -189,4 +193,56 @@ func FuzzRequest(f *testing.F) {
 			t.Fatalf("%q is accepted: %v", data, err)
 		}
 	})
+}
+
+// hugeRequest returns a request with an RSA key of a number of bits, which nothing signed.
+func hugeRequest(t *testing.T, bits int) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	small, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "jane"}}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The outer structure of PKCS #10 (RFC 2986), with another key and signature.
+	var outer struct {
+		Info struct {
+			Version    int
+			Subject    asn1.RawValue
+			Key        asn1.RawValue
+			Attributes asn1.RawValue
+		}
+		Algorithm pkix.AlgorithmIdentifier
+		Signature asn1.BitString
+	}
+	if _, err := asn1.Unmarshal(small, &outer); err != nil {
+		t.Fatal(err)
+	}
+	modulus := new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), uint(bits)), big.NewInt(1))
+	public, err := x509.MarshalPKIXPublicKey(&rsa.PublicKey{N: modulus, E: 1<<31 - 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outer.Info.Key = asn1.RawValue{FullBytes: public}
+	outer.Algorithm = pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 11}, Parameters: asn1.NullRawValue} // SHA-256 with RSA
+	outer.Signature = asn1.BitString{Bytes: append([]byte{0}, bytes.Repeat([]byte{0xa5}, bits/8-1)...), BitLength: bits}
+	der, err := asn1.Marshal(outer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+}
+
+// TestHugeKeys: a request of a few kilobytes does not take seconds of the processor.
+func TestHugeKeys(t *testing.T) {
+	r := newRequest(t, "a")
+	for bits, want := range map[int]string{8192: "verification error", 8200: "the RSA key has 8200 bits, of at most 8192", 65536: "of at most 8192"} {
+		r.Spec.Request = hugeRequest(t, bits)
+		problems := certificates.CertificateSigningRequests().Strategy.Validate(t.Context(), r)
+		if len(problems) != 1 || !strings.Contains(problems[0].Error(), want) {
+			t.Errorf("Validate of a key of %d bits = %.300v, want %q", bits, problems.ToAggregate(), want)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package certificates
 
 import (
 	"context"
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -29,8 +30,19 @@ func parse(data []byte) (*x509.CertificateRequest, error) {
 	if block == nil || block.Type != "CERTIFICATE REQUEST" {
 		return nil, errors.New("PEM block type must be CERTIFICATE REQUEST")
 	}
-	return x509.ParseCertificateRequest(block.Bytes)
+	parsed, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	if key, ok := parsed.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxRSABits {
+		return nil, fmt.Errorf("the RSA key has %d bits, of at most %d", key.N.BitLen(), maxRSABits)
+	}
+	return parsed, nil
 }
+
+// maxRSABits is the size of the largest RSA key, as crypto/tls has it: to verify a signature takes time that
+// grows with its square.
+const maxRSABits = 8192
 
 // has reports whether a request has a condition of a type, whatever its status.
 func has(r *request, kind certificatesv1.RequestConditionType) bool {
