@@ -21,6 +21,7 @@ import (
 	"github.com/planekit/planekit/examples/cluster/machine"
 	"github.com/planekit/planekit/examples/cluster/objectstore"
 	"github.com/planekit/planekit/kubelet"
+	"github.com/planekit/planekit/pki"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/credentials"
 	"github.com/planekit/planekit/plane/customresources"
@@ -214,8 +215,32 @@ func (c *cluster) unsupported() []unsupported.Row {
 	})
 }
 
-func (c *cluster) writeKubeconfig(_ context.Context, p *plane.Plane, _ *stack.Stack) error {
-	return p.Kubeconfig().MergeInto(c.options.kubeconfig)
+// writeKubeconfig writes the administrator's file, and again when the certificate in it was renewed. It is a [plane.Part].
+func (c *cluster) writeKubeconfig(_ context.Context, p *plane.Plane, s *stack.Stack) error {
+	live := p.Credentials.Admin.Live()
+	written := live.Pair()
+	write := func(pair *pki.Pair) error {
+		return p.Credentials.KubeconfigOf(p.URL(), pair).MergeInto(c.options.kubeconfig)
+	}
+	s.Start("kubeconfig", func(ctx context.Context) error {
+		ticker := time.NewTicker(time.Minute)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticker.C:
+			}
+			if now := live.Pair(); now != written {
+				if err := write(now); err != nil {
+					c.log.Error(err, "the administrator's file has an old certificate", "until", written.Certificate.NotAfter)
+					continue
+				}
+				written = now
+			}
+		}
+	})
+	return write(written)
 }
 
 func (c *cluster) startMetricsServer(ctx context.Context, p *plane.Plane, s *stack.Stack) error {

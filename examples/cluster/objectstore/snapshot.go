@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/examples/cluster/datadir"
 	"github.com/planekit/planekit/storage/etcdstore/embedded"
 	"github.com/planekit/planekit/storage/etcdstore/embedded/snapshotsocket"
@@ -160,7 +161,7 @@ func (s *source) take(ctx context.Context, w io.Writer) error {
 
 // snapshot reads a snapshot of the etcd.
 func (e *external) snapshot(ctx context.Context, w io.Writer) error {
-	client, err := e.dial(ctx)
+	client, err := e.dial(ctx, logr.Discard())
 	if err != nil {
 		return err
 	}

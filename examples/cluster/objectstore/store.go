@@ -23,6 +23,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/examples/cluster/datadir"
+	"github.com/planekit/planekit/internal/certfile"
 	"github.com/planekit/planekit/plane/stack"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/encrypted"
@@ -167,7 +168,7 @@ func (c Config) openPlain(ctx context.Context) (Opened, error) {
 const compactionInterval = 5 * time.Minute
 
 func (c Config) dial(ctx context.Context) (Opened, error) {
-	client, err := c.Options.external.dial(ctx)
+	client, err := c.Options.external.dial(ctx, c.Log)
 	if err != nil {
 		return Opened{}, err
 	}
@@ -185,16 +186,17 @@ func (c Config) dial(ctx context.Context) (Opened, error) {
 }
 
 // dial connects to the etcd.
-func (e *external) dial(ctx context.Context) (*clientv3.Client, error) {
-	config, err := e.tls()
+func (e *external) dial(ctx context.Context, log logr.Logger) (*clientv3.Client, error) {
+	config, err := e.tls(log)
 	if err != nil {
 		return nil, err
 	}
 	return etcdstore.Dial(ctx, etcdstore.DialConfig{Endpoints: e.servers, TLS: config})
 }
 
-// tls reads the files that the options name; nil without any.
-func (e *external) tls() (*tls.Config, error) {
+// tls reads the files that the options name; nil without any. Each new connection reads the client's
+// certificate again: files that are torn or do not match leave the last one in use.
+func (e *external) tls(log logr.Logger) (*tls.Config, error) {
 	if e.ca == "" && e.cert == "" {
 		return nil, nil
 	}
@@ -210,11 +212,16 @@ func (e *external) tls() (*tls.Config, error) {
 		}
 	}
 	if e.cert != "" {
-		pair, err := tls.LoadX509KeyPair(e.cert, e.key)
+		pair, err := certfile.Pair(e.cert, e.key)
 		if err != nil {
 			return nil, fmt.Errorf("--etcd-certfile, --etcd-keyfile: %w", err)
 		}
-		config.Certificates = []tls.Certificate{pair}
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			if _, err := pair.Refresh(); err != nil {
+				log.Error(err, "the client certificate for etcd cannot be read; the last one stays in use", "flag", "--etcd-certfile")
+			}
+			return pair.Current(), nil
+		}
 	}
 	return config, nil
 }
