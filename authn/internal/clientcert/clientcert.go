@@ -4,12 +4,18 @@
 // result is cached together with the chain, the roots it was verified with and its period of
 // validity. It is not used with other roots or outside that period, so a replaced root or an
 // expired certificate ends access at once, on open connections too.
+//
+// A chain that is refused can be made to take half a second: a client that nobody knows names a hundred
+// authorities with keys that are slow to verify with. So a chain has few certificates, and refusals are
+// cached too, for a short time.
 package clientcert
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -18,6 +24,14 @@ import (
 // maxRemembered bounds the cached chains, of about 2 KiB each. It exceeds the number of nodes in
 // the largest clusters that Kubernetes supports (5,000).
 const maxRemembered = 8192
+
+const (
+	// maxChain is the largest number of certificates that a client may show.
+	maxChain = 8
+	// maxRefused bounds the cached refusals, of about 200 bytes each, and refusedFor their age.
+	maxRefused = 4096
+	refusedFor = 10 * time.Second
+)
 
 // Verifier verifies certificates and derives a T from each.
 type Verifier[T any] struct {
@@ -28,6 +42,14 @@ type Verifier[T any] struct {
 	// verified is keyed by the encoded leaf certificate, because crypto/tls decodes a client's
 	// certificate again for each connection. mu guards it.
 	verified map[string]*verdict[T]
+	refused  map[[sha256.Size]byte]refusal // by the hash of the chain; guarded by mu
+}
+
+// refusal is the immutable reason to refuse a chain.
+type refusal struct {
+	roots *x509.CertPool
+	until time.Time
+	err   error
 }
 
 // verdict is the immutable result of verifying a chain.
@@ -42,7 +64,7 @@ type verdict[T any] struct {
 // New returns a verifier that trusts the current result of roots; nil means that no certificate is
 // trusted. read is called once for each verified certificate. Requests share its result.
 func New[T any](roots func() *x509.CertPool, read func(*x509.Certificate) (T, error)) *Verifier[T] {
-	return &Verifier[T]{roots: roots, read: read, verified: map[string]*verdict[T]{}}
+	return &Verifier[T]{roots: roots, read: read, verified: map[string]*verdict[T]{}, refused: map[[sha256.Size]byte]refusal{}}
 }
 
 var errNoRoots = errors.New("no roots to verify it with")
@@ -62,7 +84,7 @@ func (v *Verifier[T]) Verify(chain []*x509.Certificate) (T, error) {
 	if known != nil && known.holds(chain, roots, now) {
 		return known.value, known.err
 	}
-	fresh, err := v.verify(chain, roots, now)
+	fresh, err := v.verifyOnce(chain, roots, now)
 	if err != nil {
 		if known != nil {
 			v.forget(known)
@@ -81,6 +103,50 @@ func (k *verdict[T]) holds(chain []*x509.Certificate, roots *x509.CertPool, now 
 
 // leaf returns the key of the verdict in the cache.
 func (k *verdict[T]) leaf() string { return string(k.chain[0]) }
+
+// verifyOnce verifies a chain, unless it was refused a moment ago.
+func (v *Verifier[T]) verifyOnce(chain []*x509.Certificate, roots *x509.CertPool, now time.Time) (*verdict[T], error) {
+	if len(chain) > maxChain {
+		return nil, fmt.Errorf("the client shows %d certificates, of at most %d", len(chain), maxChain)
+	}
+	key := hashOf(chain)
+	v.mu.RLock()
+	r, ok := v.refused[key]
+	v.mu.RUnlock()
+	if ok && r.roots == roots && now.Before(r.until) {
+		return nil, r.err
+	}
+	k, err := v.verify(chain, roots, now)
+	if err == nil {
+		return k, nil
+	}
+	r = refusal{roots, now.Add(refusedFor), withoutCertificate(err)}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.refused) >= maxRefused {
+		clear(v.refused)
+	}
+	v.refused[key] = r
+	return nil, r.err
+}
+
+// withoutCertificate returns err without the certificate, which errors of package x509 hold.
+func withoutCertificate(err error) error {
+	var invalid x509.CertificateInvalidError
+	if errors.As(err, &invalid) {
+		invalid.Cert = nil
+		return invalid
+	}
+	return errors.New(err.Error())
+}
+
+func hashOf(chain []*x509.Certificate) [sha256.Size]byte {
+	hash := sha256.New()
+	for _, c := range chain {
+		hash.Write(c.Raw) // each says how long it is
+	}
+	return [sha256.Size]byte(hash.Sum(nil))
+}
 
 func (v *Verifier[T]) verify(chain []*x509.Certificate, roots *x509.CertPool, now time.Time) (*verdict[T], error) {
 	options := x509.VerifyOptions{

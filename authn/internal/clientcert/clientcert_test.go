@@ -1,10 +1,13 @@
 package clientcert
 
 import (
+	"bytes"
+	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
+	"math/big"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -221,5 +224,96 @@ func TestConnectionsShareAVerdict(t *testing.T) {
 	}
 	if r.calls != 1 || len(v.verified) != 1 {
 		t.Errorf("verified %d times and remembered as %d, want 1 and 1", r.calls, len(v.verified))
+	}
+}
+
+// slowChain returns a chain that no authority has signed: the leaf names its issuer, and as many
+// certificates as fit have that name and a key with which verifying takes as long as it can.
+func slowChain(t testing.TB, length int) []*x509.Certificate {
+	t.Helper()
+	leaf := certtest.New().Issue(certtest.Named("jane")).Leaf
+	leaf.SignatureAlgorithm, leaf.Signature = x509.SHA256WithRSA, append([]byte{0}, bytes.Repeat([]byte{0xa5}, 1023)...)
+	chain := []*x509.Certificate{leaf}
+	for i := range length - 1 {
+		modulus := new(big.Int).Lsh(big.NewInt(1), 8192)
+		chain = append(chain, &x509.Certificate{
+			Raw: fmt.Appendf(nil, "certificate %d", i), RawSubject: leaf.RawIssuer, RawSubjectPublicKeyInfo: fmt.Append(nil, i),
+			PublicKeyAlgorithm: x509.RSA, PublicKey: &rsa.PublicKey{N: modulus.Sub(modulus, big.NewInt(int64(2*i+1))), E: 1<<31 - 1},
+			Version: 3, BasicConstraintsValid: true, IsCA: true, KeyUsage: x509.KeyUsageCertSign,
+			NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter,
+		})
+	}
+	return chain
+}
+
+// TestSlowChains: requests with a chain that is slow to refuse do not verify it each time. A chain that is
+// longer is not verified at all.
+func TestSlowChains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ca := certtest.New()
+		roots := ca.Pool
+		v := New(func() *x509.CertPool { return roots }, (&reader{}).read)
+		if _, err := v.Verify(slowChain(t, 100)); err == nil || err.Error() != "the client shows 100 certificates, of at most 8" {
+			t.Errorf("Verify of 100 certificates = %v", err)
+		}
+		chain := slowChain(t, 8)
+		_, first := v.Verify(chain)
+		// What would verify now shows that the answer is remembered.
+		good := certtest.New()
+		jane := []*x509.Certificate{good.Client("jane")}
+		_, unknown := v.Verify(jane)
+		if first == nil || unknown == nil {
+			t.Fatalf("Verify = %v, %v, want refusals", first, unknown)
+		}
+		if allocs := testing.AllocsPerRun(10, func() { v.Verify(chain) }); allocs > 10 {
+			t.Errorf("%v allocations for a chain that was refused: it is verified again", allocs)
+		}
+		if _, err := v.Verify(chain); err == nil || err.Error() != first.Error() {
+			t.Errorf("Verify again = %v, want %v", err, first)
+		}
+		// Another pool ends a refusal at once.
+		roots = good.Pool
+		if name, err := v.Verify(jane); err != nil || name != "jane" {
+			t.Errorf("Verify with the right authority = %q, %v", name, err)
+		}
+	})
+}
+
+// TestRefusalEnds: a certificate that is not valid yet is good as soon as its time has come.
+func TestRefusalEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ca := certtest.New()
+		v := New(func() *x509.CertPool { return ca.Pool }, (&reader{}).read)
+		chain := []*x509.Certificate{ca.Issue(certtest.Named("jane"), func(c *x509.Certificate) { c.NotBefore = time.Now().Add(5 * time.Second) }).Leaf}
+		for _, good := range []bool{false, true} {
+			if _, err := v.Verify(chain); (err == nil) != good {
+				t.Errorf("Verify = %v, want success: %v", err, good)
+			}
+			time.Sleep(11 * time.Second)
+		}
+	})
+}
+
+// TestRefusalsAreBounded: certificates that nobody knows do not fill the memory.
+func TestRefusalsAreBounded(t *testing.T) {
+	v := New(func() *x509.CertPool { return certtest.New().Pool }, (&reader{}).read)
+	roots := v.roots()
+	v.roots = func() *x509.CertPool { return roots }
+	for i := range maxRefused {
+		v.refused[[32]byte{byte(i), byte(i >> 8)}] = refusal{}
+	}
+	if _, err := v.Verify([]*x509.Certificate{certtest.New().Client("jane")}); err == nil || len(v.refused) != 1 {
+		t.Errorf("%d refusals after %v, want 1", len(v.refused), err)
+	}
+}
+
+// BenchmarkSlowChain is what a request with such a chain costs.
+func BenchmarkSlowChain(b *testing.B) {
+	ca := certtest.New()
+	v := New(func() *x509.CertPool { return ca.Pool }, (&reader{}).read)
+	chain := slowChain(b, 8)
+	b.ReportAllocs()
+	for b.Loop() {
+		v.Verify(chain)
 	}
 }
