@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -343,4 +344,80 @@ func TestCertificates(t *testing.T) {
 	if got := failure(t, config); !strings.Contains(got, "certificate") {
 		t.Errorf("by another name: %s", got)
 	}
+}
+
+// TestManyKeys: a token does not make the server try each key of a large set.
+func TestManyKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newIssuer()
+		keys := make([]*ecdsa.PrivateKey, 20)
+		for n := range keys {
+			keys[n] = ecKey(t, elliptic.P256())
+			i.keys = append(i.keys, jwk(t, "same", keys[n].Public()))
+		}
+		config := i.config()
+		config.Algorithms = []string{"ES256"}
+		a, err := oidc.New(oidc.Config{Issuers: []oidc.Issuer{config}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, a)
+		synctest.Wait()
+		for _, header := range []map[string]any{nil, {"kid": "same"}} {
+			for n, key := range keys {
+				_, ok, err := a.Authenticate(bearing(sign(t, jwt.SigningMethodES256, key, header, nil)))
+				if good := n < 16; ok != good || (err == nil) != good {
+					t.Errorf("a token with the header %v of key %d = %v, %v, want success: %v", header, n, ok, err, good)
+				}
+			}
+		}
+		stop()
+	})
+}
+
+// TestWaitingIsBounded: while an issuer is slow, tokens that name unknown keys do not hold more and more
+// requests.
+func TestWaitingIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRotation(t)
+		var slow atomic.Bool
+		config := r.config()
+		config.Algorithms = []string{"ES256"}
+		config.Transport = roundTrip(func(request *http.Request) (*http.Response, error) {
+			if slow.Load() {
+				<-request.Context().Done()
+				return nil, request.Context().Err()
+			}
+			return r.RoundTrip(request)
+		})
+		a, err := oidc.New(oidc.Config{Issuers: []oidc.Issuer{config}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, a)
+		synctest.Wait()
+		slow.Store(true)
+		time.Sleep(15 * time.Second) // tokens may trigger a fetch again
+		token := r.new(t)
+		var answered atomic.Int32
+		var all sync.WaitGroup
+		for range 400 {
+			all.Go(func() {
+				if _, ok, err := a.Authenticate(bearing(token)); ok || !errors.Is(err, authn.ErrUnchecked) {
+					t.Errorf("Authenticate = %v, %v, want %v", ok, err, authn.ErrUnchecked)
+				}
+				answered.Add(1)
+			})
+		}
+		synctest.Wait()
+		if n := answered.Load(); n != 400-256 {
+			t.Errorf("%d of 400 requests were answered at once, want 144", n)
+		}
+		all.Wait()
+		// An old token is accepted all the time.
+		if _, ok, err := a.Authenticate(bearing(r.old(t))); !ok || err != nil {
+			t.Errorf("Authenticate of an old token = %v, %v", ok, err)
+		}
+		stop()
+	})
 }

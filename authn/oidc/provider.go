@@ -12,6 +12,8 @@ import (
 const (
 	// minInterval is the minimum interval between fetches that tokens trigger.
 	minInterval = 10 * time.Second
+	// maxWaiting bounds the requests that wait for a fetch: nobody knows yet who sent them.
+	maxWaiting = 256
 	// firstRetry is the first delay after a failure. It doubles up to maxRetry.
 	firstRetry, maxRetry = time.Second, 30 * time.Second
 )
@@ -30,6 +32,7 @@ type provider struct {
 	running   bool
 	current   *keySet   // immutable; nil before the first fetch
 	attempted time.Time // when the last attempt ended
+	waiting   int       // callers of fresher that wait
 	ended     chan struct{}
 }
 
@@ -129,17 +132,24 @@ func (p *provider) known() *keySet {
 }
 
 // fresher returns keys fetched after seen. It returns nil if keys were fetched a moment ago, the
-// issuer does not answer, or ctx has ended.
+// issuer does not answer, too many callers wait, or ctx has ended.
 func (p *provider) fresher(ctx context.Context, seen *keySet) *keySet {
 	p.mu.Lock()
-	current, ended, hopeless := p.current, p.ended, p.soon() || !p.running
-	p.mu.Unlock()
-	if current != seen {
-		return current
-	}
-	if hopeless {
+	current, ended, hopeless := p.current, p.ended, p.soon() || !p.running || p.waiting == maxWaiting
+	if current != seen || hopeless {
+		p.mu.Unlock()
+		if current != seen {
+			return current
+		}
 		return nil
 	}
+	p.waiting++
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.waiting--
+	}()
 	select {
 	case p.wake <- struct{}{}:
 	default: // already requested

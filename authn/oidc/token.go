@@ -16,6 +16,10 @@ import (
 // maxToken is larger than a token with some thousand groups, in bytes.
 const maxToken = 64 << 10
 
+// maxTried bounds the keys that are tried for one token, which names none, or one of several with the
+// same name. The largest RSA keys take 5 ms each.
+const maxTried = 16
+
 // Reasons to refuse a token. They do not quote it.
 var (
 	errNotYet    = fmt.Errorf("oidc: the keys of the issuer have not been found yet: %w", authn.ErrUnchecked)
@@ -114,10 +118,13 @@ func parse(token string, allowed []string) (*signed, error) {
 // verify returns the claims of a token that one of the keys has signed. errKey means that a key of
 // a newer set might have signed it.
 func (s *signed) verify(keys []key) (claims, error) {
-	method, result := jwt.GetSigningMethod(s.algorithm), errKey
+	method, result, tried := jwt.GetSigningMethod(s.algorithm), errKey, 0
 	for _, k := range keys {
 		if s.kid != "" && s.kid != k.id || !k.fits(s.algorithm) {
 			continue
+		}
+		if tried++; tried > maxTried {
+			return nil, errSignature
 		}
 		if method.Verify(s.text, s.signature, k.public) == nil {
 			return s.claims, nil
