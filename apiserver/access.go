@@ -72,6 +72,9 @@ func (g *guard) authenticate(r *http.Request) (*user.Info, error) {
 	}
 	r.Header.Del("Authorization")
 	removeRemote(r.Header)
+	if s, ok := g.authenticator.(authn.Stripper); ok {
+		s.Strip(r.Header)
+	}
 	return u, nil
 }
 

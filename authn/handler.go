@@ -16,7 +16,7 @@ const unauthorized = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":
 
 // Handler passes only requests of authenticated users to next. next gets a copy of the request
 // whose context contains the user (see [user.FromContext]), without an Authorization header and
-// without X-Remote-* headers, in which front proxies name a user. All other requests, and those
+// without the headers in which front proxies name a user: X-Remote-* and those of a [Stripper]. All other requests, and those
 // with several Authorization headers, get 401 with a Kubernetes Status as JSON. The response does
 // not contain the reason; wrap a in a Func to log it. Over HTTP/2, a connection ends after a
 // request that was refused or anonymous.
@@ -38,6 +38,7 @@ func Handler(next http.Handler, a Authenticator) http.Handler {
 		inner.Header = r.Header.Clone()
 		inner.Header.Del("Authorization")
 		stripRemote(inner.Header)
+		Chain{a}.Strip(inner.Header)
 		next.ServeHTTP(w, inner)
 	})
 }

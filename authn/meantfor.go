@@ -12,12 +12,20 @@ import (
 // context requires an audience (see [WithAudiences]) that is not among them, the answer is "not
 // mine".
 func MeantFor(audiences []string, a Authenticator) Authenticator {
-	own := slices.Clone(audiences)
-	return Func(func(r *http.Request) (*user.Info, bool, error) {
-		demanded, ok := Audiences(r.Context())
-		if ok && !slices.ContainsFunc(demanded, func(to string) bool { return slices.Contains(own, to) }) {
-			return nil, false, nil
-		}
-		return a.Authenticate(r)
-	})
+	return &meantFor{slices.Clone(audiences), a}
 }
+
+type meantFor struct {
+	audiences []string
+	Authenticator
+}
+
+func (m *meantFor) Authenticate(r *http.Request) (*user.Info, bool, error) {
+	demanded, ok := Audiences(r.Context())
+	if ok && !slices.ContainsFunc(demanded, func(to string) bool { return slices.Contains(m.audiences, to) }) {
+		return nil, false, nil
+	}
+	return m.Authenticator.Authenticate(r)
+}
+
+func (m *meantFor) Strip(h http.Header) { Chain{m.Authenticator}.Strip(h) }

@@ -16,7 +16,7 @@
 //
 // As with every authenticator, the request is not changed. The server must remove the headers
 // before it passes the request on: authn.Handler and package apiserver remove all headers that
-// begin with X-Remote-, and [Authenticator.Strip] removes headers with other names.
+// begin with X-Remote-, and by [Authenticator.Strip] those with other names.
 package requestheader
 
 import (
@@ -61,6 +61,7 @@ type Config struct {
 type Authenticator struct {
 	config   Config
 	verifier *clientcert.Verifier[string] // returns common names
+	own      []string                     // the headers that are read
 }
 
 // New returns an authenticator.
@@ -92,7 +93,10 @@ func New(c Config) (*Authenticator, error) {
 	if roots := c.Roots; roots != nil {
 		c.CurrentRoots = func() *x509.CertPool { return roots }
 	}
-	return &Authenticator{c, clientcert.New(c.CurrentRoots, commonName)}, nil
+	return &Authenticator{
+		config: c, verifier: clientcert.New(c.CurrentRoots, commonName),
+		own: slices.Concat(c.UserHeaders, c.UIDHeaders, c.GroupHeaders),
+	}, nil
 }
 
 // Authenticate verifies the proxy's certificate and reads the user from the headers.
@@ -128,20 +132,39 @@ func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) 
 
 func commonName(leaf *x509.Certificate) (string, error) { return leaf.Subject.CommonName, nil }
 
-// Strip removes all headers that a reads, from any sender.
+// Strip removes all headers that a reads, from any sender, in all spellings that another server may
+// accept.
 func (a *Authenticator) Strip(h http.Header) {
-	for _, names := range [][]string{a.config.UserHeaders, a.config.UIDHeaders, a.config.GroupHeaders} {
-		for _, name := range names {
+	for name := range h {
+		if slices.ContainsFunc(a.own, func(own string) bool { return len(name) == len(own) && begins(name, own) }) ||
+			slices.ContainsFunc(a.config.ExtraPrefixes, func(prefix string) bool { return begins(name, prefix) }) {
 			delete(h, name)
 		}
 	}
-	for name := range h {
-		for _, prefix := range a.config.ExtraPrefixes {
-			if strings.HasPrefix(name, prefix) {
-				delete(h, name)
-			}
+}
+
+// begins reports whether a name begins with prefix for some server: without case and with _ as -. It does
+// not allocate, because each request has its headers stripped.
+func begins(name, prefix string) bool {
+	if len(name) < len(prefix) {
+		return false
+	}
+	for i := range len(prefix) {
+		if fold(name[i]) != fold(prefix[i]) {
+			return false
 		}
 	}
+	return true
+}
+
+func fold(c byte) byte {
+	switch {
+	case c == '_':
+		return '-'
+	case 'A' <= c && c <= 'Z':
+		return c + 'a' - 'A'
+	}
+	return c
 }
 
 // said reports whether one of the named headers is present and not empty.

@@ -215,3 +215,33 @@ func BenchmarkAuthenticate(b *testing.B) {
 		})
 	}
 }
+
+// TestHeadersEndHere: a server behind this one gets no header in which a front proxy names the user, from any
+// client, also where the headers have other names than usual.
+func TestHeadersEndHere(t *testing.T) {
+	front, clients := certtest.New(), certtest.New()
+	proxies := must(requestheader.New(requestheader.Config{
+		Roots: front.Pool, AllowedNames: []string{"proxy"}, UserHeaders: []string{"X-Who"}, GroupHeaders: []string{"X_Groups"},
+		UIDHeaders: []string{"X-Id"}, ExtraPrefixes: []string{"X-More-"},
+	}))
+	chain := authn.Chain{
+		authn.MeantFor([]string{"api"}, proxies),
+		authn.MeantFor([]string{"api"}, must(clientcerts.New(clientcerts.Config{Roots: clients.Pool}))),
+	}
+	for want, certificate := range map[string]*x509.Certificate{"root": front.Client("proxy"), "joe": clients.Client("joe")} {
+		var seen http.Header
+		handler := authn.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			seen = r.Header
+			if u, _ := user.FromContext(r.Context()); u.Name != want {
+				t.Errorf("the user is %q, want %q", u.Name, want)
+			}
+		}), chain)
+		handler.ServeHTTP(httptest.NewRecorder(), request(certificate, http.Header{
+			"X-Who": {"root"}, "X_who": {"root"}, "X-Groups": {"system:masters"}, "X-Id": {"0"}, "X-More-Scope": {"all"}, "X_more-Scope": {"all"},
+			"X-Remote-User": {"root"}, "Accept": {"text/plain"},
+		}))
+		if len(seen) != 1 || seen.Get("Accept") == "" {
+			t.Errorf("a server behind gets %v of a request of %s, want Accept alone", seen, want)
+		}
+	}
+}
