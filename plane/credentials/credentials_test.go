@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
@@ -12,7 +13,10 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/pki"
@@ -169,5 +173,77 @@ func TestOpen(t *testing.T) {
 	})
 	if err != nil || keys == 0 {
 		t.Errorf("%d keys: %v", keys, err)
+	}
+}
+
+// TestRenewedWhileServing: configurations that were made a year ago serve and show certificates that are
+// valid now, to new connections.
+func TestRenewedWhileServing(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		c, err := credentials.Open(dir, "10.0.0.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair, err := c.Authority.Client("apiserver-kubelet-client", "kube-apiserver-kubelet-client")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var reports []string
+		c.ReportTo(func(name string, _ time.Time, err error) {
+			if reports = append(reports, name); err != nil {
+				t.Error(err)
+			}
+		})
+		server, admin, toKubelets := c.ServerTLS(true), c.ClientTLS(c.Admin), c.KubeletTLS(pair)
+		node, err := c.Kubelets.Kubelet("n", "10.0.0.2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		kubelet := &tls.Config{GetCertificate: node.Live().Certificate, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: c.Authority.Pool()}
+		for _, age := range []time.Duration{0, 200, 340, 364, 1000} {
+			time.Sleep(age * 24 * time.Hour)
+			if state, err := handshake(server, admin, "10.0.0.1"); err != nil || state.PeerCertificates[0].Subject.CommonName != credentials.Administrator {
+				t.Errorf("after %d more days: the administrator at the API server: %v", age, err)
+			}
+			if state, err := handshake(kubelet, toKubelets, "10.0.0.2"); err != nil || len(state.PeerCertificates) != 1 {
+				t.Errorf("after %d more days: the API server at a kubelet: %v", age, err)
+			}
+		}
+		for _, name := range []string{"apiserver", "admin", "apiserver-kubelet-client", "kubelet-n"} {
+			if !slices.Contains(reports, name) {
+				t.Errorf("%q were reported, want %s too", reports, name)
+			}
+		}
+	})
+}
+
+// TestKubeletsApart: clients of the API server do not trust what a kubelet serves. The API server trusts
+// that, and what the authority of clients signed for kubelets before they had one of their own.
+func TestKubeletsApart(t *testing.T) {
+	c, err := credentials.New("10.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	apart, err1 := c.Kubelets.Kubelet("n", "kubernetes.default.svc", "10.0.0.1")
+	before, err2 := c.Authority.Kubelet("n", "10.0.0.1")
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name            string
+		pair            *pki.Pair
+		client, kubelet bool // who trusts it
+	}{{"of the kubelets' authority", apart, false, true}, {"of the authority of clients", before, true, true}} {
+		trusted := func(by *tls.Config) error {
+			_, err := test.pair.Certificate.Verify(x509.VerifyOptions{Roots: by.RootCAs, DNSName: "10.0.0.1"})
+			return err
+		}
+		if err := trusted(c.ClientTLS(c.Admin)); (err == nil) != test.client {
+			t.Errorf("a client of the API server, to a certificate %s: %v, want success: %v", test.name, err, test.client)
+		}
+		if err := trusted(c.KubeletTLS(c.Admin)); (err == nil) != test.kubelet {
+			t.Errorf("a client of kubelets, to a certificate %s: %v, want success: %v", test.name, err, test.kubelet)
+		}
 	}
 }

@@ -48,7 +48,7 @@ func usage(t *testing.T, p *planetest.Plane) string {
 // get asks with a certificate of a user, or without one.
 func get(t *testing.T, p *planetest.Plane, user, url, serverName string) (int, string) {
 	t.Helper()
-	config := &tls.Config{RootCAs: p.Credentials.Authority.Pool(), ServerName: serverName}
+	config := &tls.Config{RootCAs: p.Credentials.KubeletTLS(p.Credentials.Admin).RootCAs, ServerName: serverName}
 	if user != "" {
 		pair, err := p.Credentials.Authority.Client(user, user)
 		if err != nil {
