@@ -67,6 +67,7 @@ var sharedWalls = []wall{
 		{"k8s.io/kube-openapi", "errors of values are worded by kube-apiserver's own validation"},
 		{"sigs.k8s.io/json", "metadata is read strictly"},
 	}},
+	{packages: "internal/invalid", closed: true, may: []allowance{{"k8s.io/apimachinery", "errors of fields and their status are Kubernetes's"}}},
 	{packages: "internal/selector", closed: true, may: []allowance{{"k8s.io/apimachinery", "selectors are Kubernetes's"}}},
 	{packages: "internal/requirement", closed: true, may: []allowance{
 		{"authz", "it makes what authorization knows"},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver/internal/requestline"
+	"github.com/planekit/planekit/internal/invalid"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -204,7 +205,7 @@ func (q *request) validateNew(obj runtime.Object) error {
 		errs = append(errs, check(q.r.Context(), obj)...)
 	}
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(q.kind.gvk.GroupKind(), m.GetName(), errs)
+		return invalid.Object(q.kind.gvk.GroupKind(), m.GetName(), errs)
 	}
 	return nil
 }

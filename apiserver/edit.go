@@ -8,6 +8,7 @@ import (
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver/internal/ownership"
+	"github.com/planekit/planekit/internal/invalid"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -198,7 +199,7 @@ func (q *request) validateChange(obj, old runtime.Object) error {
 		errs = append(errs, strategy.ValidateUpdate(q.r.Context(), obj, old)...)
 	}
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(q.kind.gvk.GroupKind(), accessor(obj).GetName(), errs)
+		return invalid.Object(q.kind.gvk.GroupKind(), accessor(obj).GetName(), errs)
 	}
 	return nil
 }

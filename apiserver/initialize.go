@@ -11,6 +11,7 @@ import (
 	"github.com/planekit/planekit/apiserver/internal/initialize"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/internal/invalid"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/cache"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -136,7 +137,7 @@ func (z *initializing) decideNew(q *request, in *admission.Request) error {
 			return err
 		}
 		if errs := initialize.CheckNew(said.State); len(errs) > 0 {
-			return apierrors.NewInvalid(q.kind.gvk.GroupKind(), in.Name, errs)
+			return invalid.Object(q.kind.gvk.GroupKind(), in.Name, errs)
 		}
 		q.hiding.is = said.State
 	} else {
@@ -165,7 +166,7 @@ func (z *initializing) decideNext(q *request) error {
 		return err
 	}
 	if errs := initialize.CheckNext(was, next); len(errs) > 0 {
-		return apierrors.NewInvalid(q.kind.gvk.GroupKind(), q.info.Name, errs)
+		return invalid.Object(q.kind.gvk.GroupKind(), q.info.Name, errs)
 	}
 	acting := was.Names()[:min(1, len(was.Pending))]
 	switch {

@@ -9,6 +9,7 @@ import (
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver/internal/intake"
 	"github.com/planekit/planekit/apiserver/internal/requestline"
+	"github.com/planekit/planekit/internal/invalid"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -254,7 +255,7 @@ func (s *Server) answer(q *request, obj runtime.Object, dryRun bool) error {
 	}
 	if check := q.kind.Strategy.Validate; check != nil {
 		if errs := check(q.r.Context(), admitted(in)); len(errs) > 0 {
-			return apierrors.NewInvalid(q.kind.gvk.GroupKind(), "", errs)
+			return invalid.Object(q.kind.gvk.GroupKind(), "", errs)
 		}
 	}
 	if err := s.admitter.validate(q, in); err != nil {

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/internal/invalid"
 	registration "k8s.io/api/admissionregistration/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -42,7 +42,7 @@ func CheckConditions(check func(expression string) error) admission.Validator {
 		if len(problems) == 0 {
 			return nil
 		}
-		return apierrors.NewInvalid(schema.GroupKind{Group: r.Kind.Group, Kind: r.Kind.Kind}, nameOf(r), problems)
+		return invalid.Object(schema.GroupKind{Group: r.Kind.Group, Kind: r.Kind.Kind}, nameOf(r), problems)
 	})
 }
 

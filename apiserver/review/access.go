@@ -16,7 +16,7 @@ type accessReviewer struct{ may authz.Authorizer }
 
 func (a accessReviewer) self(ctx context.Context, obj runtime.Object) (runtime.Object, error) {
 	review := obj.DeepCopyObject().(*authorizationv1.SelfSubjectAccessReview)
-	if err := invalid(checkSelf(review)); err != nil {
+	if err := refusal(checkSelf(review)); err != nil {
 		return nil, err
 	}
 	u, _ := user.FromContext(ctx)
@@ -26,7 +26,7 @@ func (a accessReviewer) self(ctx context.Context, obj runtime.Object) (runtime.O
 
 func (a accessReviewer) subject(ctx context.Context, obj runtime.Object) (runtime.Object, error) {
 	review := obj.DeepCopyObject().(*authorizationv1.SubjectAccessReview)
-	if err := invalid(checkSubject(review)); err != nil {
+	if err := refusal(checkSubject(review)); err != nil {
 		return nil, err
 	}
 	review.Status = a.decideFor(ctx, &review.Spec)
@@ -35,7 +35,7 @@ func (a accessReviewer) subject(ctx context.Context, obj runtime.Object) (runtim
 
 func (a accessReviewer) local(ctx context.Context, obj runtime.Object) (runtime.Object, error) {
 	review := obj.DeepCopyObject().(*authorizationv1.LocalSubjectAccessReview)
-	if err := invalid(checkLocal(review)); err != nil {
+	if err := refusal(checkLocal(review)); err != nil {
 		return nil, err
 	}
 	review.Status = a.decideFor(ctx, &review.Spec)

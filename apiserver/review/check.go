@@ -3,22 +3,22 @@ package review
 import (
 	"fmt"
 
+	"github.com/planekit/planekit/internal/invalid"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// invalid is nil if there are no errors. As in Kubernetes the kind is not named:
+// refusal is nil if there are no errors. As in Kubernetes the kind is not named:
 // a review is no object that anyone knows by its kind and name.
-func invalid(errs field.ErrorList) error {
+func refusal(errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return apierrors.NewInvalid(schema.GroupKind{Group: authorizationv1.GroupName}, "", errs)
+	return invalid.Object(schema.GroupKind{Group: authorizationv1.GroupName}, "", errs)
 }
 
 func checkSelf(review *authorizationv1.SelfSubjectAccessReview) field.ErrorList {

@@ -1,0 +1,48 @@
+// Package invalid makes the response to an object with invalid fields. It is Kubernetes' response, with
+// a bound: an object of three megabytes may have a million errors, and each may repeat a value of a
+// megabyte.
+//
+//	if errs := validate(pod); len(errs) > 0 {
+//		return invalid.Object(kind, pod.Name, errs)
+//	}
+package invalid
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// The bounds of a response: the number of errors, their size altogether, and the size of one with its
+// value, in bytes.
+const (
+	maxErrors = 250
+	maxSize   = 128 << 10
+	maxOne    = 32 << 10
+)
+
+// Object returns the error of an object with invalid fields. It lists the first errors, and counts
+// those for which there is no room. An error that would be too large leaves out its value.
+func Object(kind schema.GroupKind, name string, errs field.ErrorList) error {
+	var listed field.ErrorList
+	size := 0
+	for _, e := range errs {
+		text := e.Error()
+		if len(text) > maxOne {
+			short := *e
+			short.BadValue = field.OmitValueType{}
+			e, text = &short, short.Error()
+		}
+		if size += len(text); len(listed) > 0 && (size > maxSize || len(listed) == maxErrors) {
+			break
+		}
+		listed = append(listed, e)
+	}
+	err := apierrors.NewInvalid(kind, name, listed)
+	if more := len(errs) - len(listed); more > 0 {
+		err.ErrStatus.Message += fmt.Sprintf(" and %d other errors", more)
+	}
+	return err
+}

@@ -1,0 +1,49 @@
+package invalid_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/planekit/planekit/internal/invalid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// TestObject: few errors are worded as Kubernetes does, and many are bounded in number and size.
+func TestObject(t *testing.T) {
+	kind := schema.GroupKind{Kind: "Pod"}
+	at := func(i int) *field.Path { return field.NewPath("spec", "containers").Index(i).Child("name") }
+	few := field.ErrorList{field.Required(at(0), ""), field.Invalid(at(1), strings.Repeat("x", 1000), "is not a name"), field.Required(at(0), "")}
+	if got, want := invalid.Object(kind, "web", few), apierrors.NewInvalid(kind, "web", few); got.Error() != want.Error() {
+		t.Errorf("Object(3 errors) = %v, want %v", got, want)
+	}
+	var many, large field.ErrorList
+	for i := range 100_000 {
+		many = append(many, field.Required(at(i), ""))
+	}
+	for i := range 100 {
+		large = append(large, field.Invalid(at(i), strings.Repeat("x", 1<<20), "is not a name"))
+	}
+	for _, c := range []struct {
+		name   string
+		errs   field.ErrorList
+		suffix string
+	}{
+		{"many", many, "and 99750 other errors"},
+		{"large", large, "is not a name]"},
+		{"one", large[:1], "is not a name"},
+	} {
+		err := invalid.Object(kind, "web", c.errs)
+		var status apierrors.APIStatus
+		if !errors.As(err, &status) {
+			t.Fatalf("%s: Object() = %v, want a status", c.name, err)
+		}
+		data, _ := json.Marshal(status.Status())
+		if len(data) > 300<<10 || !strings.HasSuffix(err.Error(), c.suffix) {
+			t.Errorf("%s: Object() has %d bytes and ends in %q, want at most 300 KiB and %q", c.name, len(data), err.Error()[len(err.Error())-40:], c.suffix)
+		}
+	}
+}

@@ -1,0 +1,368 @@
+package planetest_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/kube"
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/plane/planetest"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/yaml"
+)
+
+var (
+	costs     = flag.Bool("costs", false, "search all kinds for bodies that cost too much")
+	costsOnly = flag.String("costs-only", "", "only search requests whose description contains this")
+)
+
+// The sizes of the bodies of the search, in bytes: the limit is 3 MiB.
+var costSizes = []int{100 << 10, 700 << 10, 2800 << 10}
+
+// What a request may cost, as FAULTS.md promises. A small body may allocate what it keeps several times.
+const (
+	mostTime   = time.Second
+	mostMemory = 20
+	smallBody  = 48 << 20
+)
+
+// bench sends the requests of the search to a whole control plane as the administrator of a cluster or
+// of one namespace, by RBAC.
+type bench struct {
+	t         *testing.T
+	plane     *planetest.Plane
+	root, ann *client.Client
+}
+
+// examples returns the example of each kind, with which the tests of its validation begin.
+func examples(t *testing.T) map[string]map[string]any {
+	files, err := filepath.Glob("../../apiserver/kube/*/testdata/validation/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("Glob() = %v, %v, want the examples of all kinds", files, err)
+	}
+	all := map[string]map[string]any{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, _, _ := strings.Cut(string(data), "\n#")
+		var object map[string]any
+		if err := yaml.Unmarshal([]byte(first), &object); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		group := filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(file))))
+		all[group+"/"+strings.TrimSuffix(filepath.Base(file), ".yaml")] = object
+	}
+	return all
+}
+
+// send sends one request and returns how much processor time and memory it took. The controllers and
+// the client in the process count too.
+func (b *bench) send(who *client.Client, method, path string, query url.Values, media, body string) (took time.Duration, allocated int, code int) {
+	ctx, cancel := context.WithTimeout(b.t.Context(), 30*time.Second)
+	defer cancel()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	began := costTime()
+	_, err := who.Do(ctx, client.Request{Method: method, Path: path, Query: query, Body: []byte(body), ContentType: media})
+	took = costTime() - began
+	runtime.ReadMemStats(&after)
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		code = http.StatusOK
+	case errors.As(err, &status):
+		code = int(status.Status().Code)
+	}
+	return took, int(after.TotalAlloc - before.TotalAlloc), code
+}
+
+// costTime is the processor time of the process.
+func costTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// A costly request is one whose body can be made in any size.
+type costly struct {
+	name         string
+	who          *client.Client
+	method, path string
+	query        url.Values
+	media        string
+	body         func(size int) string
+}
+
+// measure sends c with bodies that grow, and fails where one costs too much.
+func (b *bench) measure(c costly, sizes ...int) {
+	if !strings.Contains(c.name, *costsOnly) {
+		return
+	}
+	var line strings.Builder
+	var longest time.Duration
+	for _, size := range sizes {
+		body := c.body(size)
+		if len(body) > 3<<20 {
+			break
+		}
+		took, allocated, code := b.send(c.who, c.method, c.path, c.query, c.media, body)
+		if took > mostTime/2 { // once more, since the machine does other things too
+			again, _, _ := b.send(c.who, c.method, c.path, c.query, c.media, body)
+			took = min(took, again)
+		}
+		fmt.Fprintf(&line, " %dkB:%dms,%dMB,%d", len(body)>>10, took.Milliseconds(), allocated>>20, code)
+		longest = max(longest, took)
+		if took > mostTime {
+			b.t.Errorf("%s: a body of %d bytes takes %v of processor time and is answered %d, want at most %v", c.name, len(body), took, code, mostTime)
+			break
+		}
+		if code == 0 || code >= 500 {
+			b.t.Errorf("%s: a body of %d bytes is answered %d", c.name, len(body), code)
+		}
+		// Garbage counts here, which a limit on memory in use does not: a factor of three.
+		if most := 3 * (mostMemory*len(body) + smallBody); allocated > most {
+			b.t.Errorf("%s: a body of %d bytes allocates %d MB and is answered %d, want at most %d MB", c.name, len(body), allocated>>20, code, most>>20)
+			break
+		}
+	}
+	if longest > 200*time.Millisecond || testing.Verbose() && *costsOnly != "" {
+		b.t.Logf("%s:%s", c.name, line.String())
+	}
+}
+
+// TestCosts searches each kind that is built in for lists whose lengths are multiplied: each list and
+// map alone and all together, with four kinds of items, created, applied and patched. Without -costs it
+// only creates each kind with all its lists.
+func TestCosts(t *testing.T) {
+	b := newBench(t)
+	all := examples(t)
+	for _, r := range kube.Resources() {
+		base := all[groupFolder(r.Group)+"/"+r.Plural]
+		t.Run(r.Plural+"."+r.Group, func(t *testing.T) {
+			b := *b
+			b.t = t
+			k := newCostKind(&b, r, base)
+			if *costs {
+				k.search()
+				return
+			}
+			for _, m := range []manner{empty, filled} {
+				b.measure(k.create("all lists "+string(m), func(size int) any { return k.fillAll(m, size) }), costSizes[0])
+			}
+		})
+	}
+}
+
+// TestManyCostlyClients: while 50 clients send a role of 6 kB that has 27 million parts, and others
+// with 40,000 errors, the server stays up, other users are served, and memory is bounded.
+func TestManyCostlyClients(t *testing.T) {
+	b := newBench(t)
+	words := func(prefix string) []string {
+		var all []string
+		for i := range 300 {
+			all = append(all, fmt.Sprint(prefix, i))
+		}
+		return all
+	}
+	role := func(rules ...any) []byte {
+		return []byte(toJSON(map[string]any{"metadata": map[string]any{"name": "wide"}, "rules": rules}))
+	}
+	wide := role(map[string]any{"apiGroups": words("g"), "resources": words("r"), "verbs": words("v")})
+	wrong := role(slices.Repeat([]any{map[string]any{}}, 20_000)...)
+	const path = "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/roles"
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var clients sync.WaitGroup
+	var answered atomic.Int64
+	for i := range 50 {
+		body := [][]byte{wide, wrong}[i%2]
+		clients.Go(func() {
+			_, err := b.ann.Do(ctx, client.Request{Method: "POST", Path: path, Query: url.Values{"dryRun": {"All"}}, Body: body})
+			var status apierrors.APIStatus
+			if !errors.As(err, &status) || status.Status().Code >= 500 {
+				t.Errorf("POST %.40s... = %.300v, want a refusal", body, err)
+			}
+			answered.Add(1)
+		})
+	}
+	var peak uint64
+	var slowest time.Duration
+	for answered.Load() < 50 && ctx.Err() == nil {
+		began := time.Now()
+		if _, err := b.root.Do(ctx, client.Request{Path: "/api/v1/namespaces/default"}); err != nil {
+			t.Errorf("GET of another user = %v, want nil", err)
+		}
+		slowest = max(slowest, time.Since(began))
+		var now runtime.MemStats
+		runtime.ReadMemStats(&now)
+		peak = max(peak, now.HeapAlloc)
+	}
+	clients.Wait()
+	t.Logf("the slowest request of another user takes %v, and the heap grows to %d MB", slowest, peak>>20)
+	if peak > 1<<30 {
+		t.Errorf("the heap grows to %d MB, want at most 1024 MB", peak>>20)
+	}
+	if slowest > 5*time.Second {
+		t.Errorf("a request of another user takes %v, want less than 5s", slowest)
+	}
+}
+
+func groupFolder(group string) string {
+	first, _, _ := strings.Cut(group, ".")
+	switch first {
+	case "":
+		return "core"
+	case "rbac":
+		return "rbac"
+	}
+	return first
+}
+
+func newBench(t *testing.T) *bench {
+	p := planetest.Start(t, planetest.WithoutNetwork())
+	b := &bench{t: t, plane: p, root: p.As("root"), ann: p.As("ann")}
+	for _, o := range [][2]string{
+		{"/api/v1/namespaces", `{"metadata":{"name":"shop"}}`},
+		{"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{"metadata":{"name":"root"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},"subjects":[{"kind":"User","name":"root","apiGroup":"rbac.authorization.k8s.io"}]}`},
+		{"/apis/rbac.authorization.k8s.io/v1/namespaces/shop/rolebindings", `{"metadata":{"name":"ann"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"admin"},"subjects":[{"kind":"User","name":"ann","apiGroup":"rbac.authorization.k8s.io"}]}`},
+	} {
+		planetest.Eventually(t, func() error {
+			_, err := p.Client().Do(t.Context(), client.Request{Method: "POST", Path: o[0], Body: []byte(o[1])})
+			if apierrors.IsAlreadyExists(err) {
+				return nil
+			}
+			return err
+		})
+	}
+	planetest.Eventually(t, func() error {
+		_, err := b.root.Do(t.Context(), client.Request{Path: "/api/v1/nodes"})
+		return err
+	})
+	return b
+}
+
+// A costKind makes the requests of the search for one kind.
+type costKind struct {
+	bench        *bench
+	resource     apiserver.Resource
+	who          *client.Client
+	object       map[string]any // the example
+	name, path   string
+	lists, texts []place
+}
+
+func newCostKind(b *bench, r apiserver.Resource, base map[string]any) *costKind {
+	object := map[string]any{"metadata": map[string]any{"name": "x"}}
+	maps.Copy(object, base)
+	object["apiVersion"], object["kind"] = strings.TrimPrefix(r.Group+"/"+r.Version, "/"), r.Kind
+	meta, _ := object["metadata"].(map[string]any)
+	delete(meta, "resourceVersion")
+	k := &costKind{bench: b, resource: r, who: b.root, object: object, name: fmt.Sprint(meta["name"]), path: "/apis/" + r.Group + "/" + r.Version}
+	if r.Group == "" {
+		k.path = "/api/" + r.Version
+	}
+	if r.Namespaced {
+		meta["namespace"] = "shop"
+		k.path += "/namespaces/shop"
+		k.who = b.ann
+	}
+	k.path += "/" + r.Plural
+	k.lists, k.texts = placesOf(reflect.TypeOf(r.New()).Elem())
+	return k
+}
+
+// fillAll fills all lists outside metadata at once.
+func (k *costKind) fillAll(m manner, size int) any {
+	var out any = k.object
+	for _, l := range slices.Backward(k.lists) { // inner lists first
+		if l.path[0] != "metadata" {
+			out = fillFirst(out, l, m, size/(len(k.lists)+1))
+		}
+	}
+	return out
+}
+
+func (k *costKind) create(what string, body func(size int) any) costly {
+	return costly{
+		name: "create " + k.resource.Plural + " " + what, who: k.who, method: "POST", path: k.path,
+		query: url.Values{"dryRun": {"All"}}, media: "application/json",
+		body: func(size int) string {
+			return toJSON(with(body(size), []string{"metadata", "name"}, func(any) any { return k.name + "x" }))
+		},
+	}
+}
+
+func (k *costKind) patch(what, media string, body func(size int) any) costly {
+	query := url.Values{"dryRun": {"All"}}
+	if strings.Contains(media, "apply") {
+		query = url.Values{"dryRun": {"All"}, "fieldManager": {"m"}, "force": {"true"}}
+	}
+	return costly{
+		name: media + " " + k.resource.Plural + " " + what, who: k.who, method: "PATCH", path: k.path + "/" + url.PathEscape(k.name),
+		query: query, media: media, body: func(size int) string { return toJSON(body(size)) },
+	}
+}
+
+// search sends the requests of one kind.
+func (k *costKind) search() {
+	b := k.bench
+	_, err := b.root.Do(b.t.Context(), client.Request{Method: "POST", Path: k.path, Body: []byte(toJSON(k.object))})
+	if err != nil {
+		b.t.Logf("the example is not created: %.300v", err)
+	}
+	each := func(what string, body func(size int) any) {
+		b.measure(k.create(what, body), costSizes...)
+		b.measure(k.patch(what, "application/apply-patch+yaml", body), costSizes...)
+		if err == nil {
+			b.measure(k.patch(what, "application/strategic-merge-patch+json", body), costSizes...)
+			b.measure(k.patch(what, "application/merge-patch+json", body), costSizes...)
+		}
+	}
+	for _, m := range manners {
+		each("all lists "+string(m), func(size int) any { return k.fillAll(m, size) })
+		for _, l := range k.lists {
+			each(l.String()+" "+string(m), func(size int) any { return fillList(k.object, l, m, size) })
+		}
+	}
+	for _, text := range k.texts {
+		for _, unit := range []string{"a", "1,", "9"} {
+			b.measure(k.create(text.String()+" of "+unit, func(size int) any {
+				return with(k.object, text.path, func(any) any { return strings.Repeat(unit, size/len(unit)) })
+			}), costSizes[len(costSizes)-1])
+		}
+	}
+}
+
+// fillFirst is fillList that keeps the first item, in which the inner lists are.
+func fillFirst(object any, p place, m manner, size int) any {
+	return with(object, p.path, func(had any) any {
+		filled := fillList(map[string]any{"x": had}, place{[]string{"x"}, p.kind}, m, size).(map[string]any)["x"]
+		list, isList := filled.([]any)
+		before, _ := had.([]any)
+		if isList && len(before) > 0 {
+			return append(before[:1:1], list...)
+		}
+		return filled
+	})
+}
