@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/advertise"
 	"github.com/planekit/planekit/apiserver/aggregate"
 	"github.com/planekit/planekit/apiserver/flowcontrol"
 	"github.com/planekit/planekit/apiserver/flowcontrol/objects"
@@ -255,16 +256,28 @@ func grant(policy *rbac.Policy, account string, rules []rbacv1.PolicyRule) {
 	})
 }
 
+// ownAddresses returns where the API server can be reached: where it listens, as it is advertised, and at
+// the address of the Service default/kubernetes.
+func (p *Plane) ownAddresses() []netip.AddrPort {
+	var own []netip.AddrPort
+	if address, err := netip.ParseAddrPort(p.listener.Addr().String()); err == nil {
+		own = append(own, address)
+	}
+	if p.config.Advertise.IsValid() {
+		own = append(own, p.config.Advertise)
+	}
+	for _, services := range p.config.ServiceCIDRs {
+		own = append(own, netip.AddrPortFrom(advertise.ServiceIP(services), advertise.ServicePort))
+	}
+	return own
+}
+
 // connectNodes adds to resources what leads to the kubelets: logs, exec and their
 // like. The API server shows them a certificate of its own.
 func (p *Plane) connectNodes(resources []apiserver.Resource) ([]apiserver.Resource, error) {
 	pair, err := p.Credentials.Authority.Client("apiserver-kubelet-client", KubeletClient)
 	if err != nil {
 		return nil, err
-	}
-	var self []netip.AddrPort
-	if address, err := netip.ParseAddrPort(p.listener.Addr().String()); err == nil {
-		self = append(self, address)
 	}
 	nodes := typed.Nodes(p.client)
 	proxy, err := nodeproxy.New(nodeproxy.Config{
@@ -279,7 +292,7 @@ func (p *Plane) connectNodes(resources []apiserver.Resource) ([]apiserver.Resour
 		TLS:         p.Credentials.KubeletTLS(pair),
 		MayDialNode: p.config.MayDialNode,
 		ConnectNode: p.NodeDialer(),
-		Self:        self,
+		Self:        p.ownAddresses(),
 		Log:         p.config.Log.WithName("nodeproxy"),
 	})
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// servicePort is the port of the Service, whatever that of the servers.
-const servicePort = 443
+// ServicePort is the port of the Service, whatever that of the servers.
+const ServicePort = 443
 
 // ServiceIP is the address of the Service: the first of the range of cluster IPs.
 func ServiceIP(primary netip.Prefix) netip.Addr { return primary.Masked().Addr().Next() }
@@ -25,7 +25,7 @@ func (a *Advertiser) syncService(ctx context.Context) error {
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
-	target := int32(servicePort)
+	target := int32(ServicePort)
 	if a.config.Address.IsValid() {
 		target = int32(a.config.Address.Port())
 	}
@@ -40,7 +40,7 @@ func (a *Advertiser) syncService(ctx context.Context) error {
 			ClusterIP:       ServiceIP(a.config.Ranges[0]).String(),
 			IPFamilyPolicy:  &single,
 			SessionAffinity: corev1.ServiceAffinityNone,
-			Ports:           []corev1.ServicePort{{Name: "https", Protocol: corev1.ProtocolTCP, Port: servicePort, TargetPort: intstr.FromInt32(target)}},
+			Ports:           []corev1.ServicePort{{Name: "https", Protocol: corev1.ProtocolTCP, Port: ServicePort, TargetPort: intstr.FromInt32(target)}},
 		},
 	})
 	if apierrors.IsAlreadyExists(err) {

@@ -124,12 +124,16 @@ func (p *Proxy) dialer(may func(netip.Addr) error) *net.Dialer {
 	}}
 }
 
-// isSelf reports whether the API server itself is at an address. Connecting to an
-// unspecified address leads to the machine.
+// isSelf reports whether the API server itself is at an address: at one that it was given or, if that is of
+// this machine, at another of the machine with the same port. The server may listen at more addresses than it
+// knows. Connecting to an unspecified address leads to the machine.
 func (p *Proxy) isSelf(to netip.AddrPort) bool {
 	return slices.ContainsFunc(p.config.Self, func(self netip.AddrPort) bool {
 		own := self.Addr().Unmap().WithZone("")
-		return to.Port() == self.Port() && (to.Addr() == own || to.Addr().IsUnspecified() || own.IsUnspecified() && onMachine(to.Addr()))
+		if to.Port() != self.Port() {
+			return false
+		}
+		return to.Addr() == own || to.Addr().IsUnspecified() || (own.IsUnspecified() || onMachine(own)) && onMachine(to.Addr())
 	})
 }
 

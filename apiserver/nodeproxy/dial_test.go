@@ -133,6 +133,10 @@ func TestTheServerItself(t *testing.T) {
 		{"::1", here.Port(), all, anywhere},
 		{host, here.Port(), all, anywhere},
 		{host, here.Port(), netip.AddrPortFrom(netip.IPv6Unspecified(), here.Port()), anywhere},
+		// It may have another listener at its port.
+		{host, here.Port(), here, anywhere},
+		{"127.0.0.2", here.Port(), here, anywhere},
+		{"192.0.2.7", 443, netip.MustParseAddrPort("192.0.2.7:443"), anywhere},
 		{"127.0.0.1", here.Port(), netip.AddrPort{}, nil},
 		{"localhost", here.Port(), netip.AddrPort{}, nil},
 		{"0.0.0.0", here.Port(), netip.AddrPort{}, nil},

@@ -54,8 +54,8 @@ type Config struct {
 	// MayDialNode is the same for the addresses of nodes.
 	MayDialNode func(netip.Addr) error
 	// Self is where the API server listens, or can be reached otherwise. It is never
-	// connected to, whatever the functions above say. An unspecified address means
-	// all addresses of the machine.
+	// connected to, whatever the functions above say. An address of this machine, or an
+	// unspecified one, means all addresses of the machine.
 	Self []netip.AddrPort
 	// ConnectNode connects to the address of a node, "host:port", in place of the
 	// machine's network and of MayDialNode. Nil uses those.
