@@ -1,11 +1,13 @@
 package plane_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
@@ -50,7 +52,10 @@ func TestServerDoesNotConnectToItself(t *testing.T) {
 			t.Fatal(err)
 		}
 		path := fmt.Sprintf("/api/v1/namespaces/default/pods/https:%s:%d/proxy/version", pod.Name, at.Port())
-		if _, err := p.Client().Do(t.Context(), client.Request{Method: "GET", Path: path}); err == nil || !strings.Contains(err.Error(), "address not allowed") {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		_, err = p.Client().Do(ctx, client.Request{Method: "GET", Path: path})
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), "address not allowed") {
 			t.Errorf("GET %s of a pod at %v: %v, want it refused", path, at, err)
 		}
 	}
