@@ -77,7 +77,7 @@ type Conf struct {
 	// MacSpoofChk drops what the container sends with another hardware address than its own.
 	MacSpoofChk bool `json:"macspoofchk,omitempty"`
 	// AddressSpoofChk drops what the container sends with other addresses than its own, MACs included. It
-	// needs IPAM and excludes VLANTrunk.
+	// needs IPAM and excludes VLANs.
 	AddressSpoofChk bool `json:"addressspoofchk,omitempty"`
 	// PortIsolation keeps the container from other containers with it: their frames are not forwarded to
 	// each other, only to the gateway and to other ports.
@@ -164,8 +164,8 @@ func (c *Conf) check() error {
 		return invalid("hairpinMode and promiscMode exclude each other")
 	case c.DisableContainerInterface && c.ipamType != "":
 		return invalid("disableContainerInterface and ipam exclude each other")
-	case c.AddressSpoofChk && (c.ipamType == "" || len(c.trunk) > 0):
-		return invalid("addressspoofchk needs ipam and excludes vlanTrunk")
+	case c.AddressSpoofChk && (c.ipamType == "" || c.hasVLANs()):
+		return invalid("addressspoofchk needs ipam and excludes VLANs")
 	case c.MTU < 0:
 		return invalid("mtu %d is negative", c.MTU)
 	case c.VLAN < 0 || c.VLAN > maxVLAN:

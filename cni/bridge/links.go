@@ -166,7 +166,7 @@ func (c *Conf) plug(ctx context.Context, r *skel.Request, ns *sandbox, result *c
 		if err := c.setPort(br, veth); err != nil {
 			return err
 		}
-		if c.AddressSpoofChk && !c.hasVLANs() {
+		if c.AddressSpoofChk {
 			if err := c.fixPort(ns, r.IfName, veth); err != nil {
 				return err
 			}

@@ -41,7 +41,7 @@ func Example() {
 	//           "isGateway": true,
 	//           "isDefaultGateway": true,
 	//           "hairpinMode": true,
-//           "addressspoofchk": true,
+	//           "addressspoofchk": true,
 	//           "ipMasq": true,
 	//           "clusterCIDR": "10.244.0.0/16",
 	//           "lockDir": "/var/lib/planekit/cni",
