@@ -65,29 +65,50 @@ func VXLANFrame(vni int, to []byte, ip []byte) []byte {
 	return append(frame, ip...)
 }
 
-// Fragments divides an IP packet, the first part after eight bytes: those of a UDP header.
+// Fragments divides the IP packet of a UDP datagram in the ways that could hide its port: the UDP header
+// alone; a header that another fragment replaces; and, with IPv6, the UDP header behind the first fragment.
 func Fragments(p []byte) [][]byte {
-	const first = 8
+	const first = 8 // a fragment's least size in bytes, and that of a UDP header
+	header := 20
+	if p[0]>>4 == 6 {
+		header = 40
+	}
+	udp := p[header:]
+	other := append([]byte{0, 9, 0, 9}, udp[4:2*first]...)
+	id := byte(checksum(0, p)) // another one for the next packet
+	all := [][]byte{
+		fragment(p, id, unix.IPPROTO_UDP, 0, true, udp[:first]), fragment(p, id, unix.IPPROTO_UDP, first, false, udp[first:]),
+		fragment(p, id+1, unix.IPPROTO_UDP, 0, true, other), fragment(p, id+1, unix.IPPROTO_UDP, 0, true, udp[:first]),
+		fragment(p, id+1, unix.IPPROTO_UDP, first, false, udp[first:]),
+	}
+	if header == 40 {
+		options := []byte{unix.IPPROTO_UDP, 0, 1, 4, 0, 0, 0, 0} // padding
+		all = append(all, fragment(p, id+2, unix.IPPROTO_DSTOPTS, 0, true, options), fragment(p, id+2, unix.IPPROTO_DSTOPTS, first, false, udp))
+	}
+	return all
+}
+
+// fragment returns a fragment of the packet p with data.
+func fragment(p []byte, id, protocol byte, offset int, more bool, data []byte) []byte {
 	if p[0]>>4 == 6 {
 		from, _ := netip.AddrFromSlice(p[8:24])
 		to, _ := netip.AddrFromSlice(p[24:40])
-		head := []byte{p[6], 0, 0, 1, 0, 0, 0, 7} // with more to come
-		tail := []byte{p[6], 0, 0, first, 0, 0, 0, 7}
-		return [][]byte{
-			packet(from, to, unix.IPPROTO_FRAGMENT, append(head, p[40:40+first]...)),
-			packet(from, to, unix.IPPROTO_FRAGMENT, append(tail, p[40+first:]...)),
+		header := []byte{protocol, 0, 0, byte(offset), 0, 0, 0, id}
+		if more {
+			header[3] |= 1
 		}
+		return packet(from, to, unix.IPPROTO_FRAGMENT, append(header, data...))
 	}
 	from, _ := netip.AddrFromSlice(p[12:16])
 	to, _ := netip.AddrFromSlice(p[16:20])
-	all := [][]byte{packet(from, to, p[9], p[20:20+first]), packet(from, to, p[9], p[20+first:])}
-	for i, f := range all {
-		binary.BigEndian.PutUint16(f[4:], 7)
-		binary.BigEndian.PutUint16(f[6:], []uint16{0x2000, first / 8}[i])
-		f[10], f[11] = 0, 0
-		binary.BigEndian.PutUint16(f[10:], checksum(0, f[:20]))
+	f := packet(from, to, protocol, data)
+	f[5], f[7] = id, byte(offset/8)
+	if more {
+		f[6] = 0x20
 	}
-	return all
+	f[10], f[11] = 0, 0
+	binary.BigEndian.PutUint16(f[10:], checksum(0, f[:20]))
+	return f
 }
 
 // Send sends IP packets from the namespace as they are.
