@@ -114,22 +114,33 @@ func (r spoofRule) comment() []byte {
 	return userdata.Append(nil, userdata.TypeComment, append([]byte(r.text), 0))
 }
 
-// install replaces the table in one transaction.
+// install makes the table in one transaction, and replaces the one that a killed ADD left.
 func (g spoofGuard) install(ctx context.Context) error {
+	// To delete a table, even in vain, takes the kernel ten times as long as to make one.
 	c := spoofConn(ctx)
-	c.AddTable(g.table) // there is one to delete now
-	c.DelTable(g.table)
-	c.AddTable(g.table)
+	c.CreateTable(g.table)
+	err := g.fill(c)
+	if errors.Is(err, unix.EEXIST) {
+		c = spoofConn(ctx)
+		c.DelTable(g.table)
+		c.AddTable(g.table)
+		err = g.fill(c)
+	}
+	if err != nil {
+		return fmt.Errorf("guard of %s: add nftables table %s: %w", g.port, g.table.Name, err)
+	}
+	return nil
+}
+
+// fill adds the chains to the batch and writes it.
+func (g spoofGuard) fill(c *nftables.Conn) error {
 	for _, chain := range g.chains() {
 		at := c.AddChain(g.chain(chain.name))
 		for _, r := range chain.rules {
 			c.AddRule(&nftables.Rule{Table: g.table, Chain: at, UserData: r.comment(), Exprs: r.code})
 		}
 	}
-	if err := c.Flush(); err != nil {
-		return fmt.Errorf("guard of %s: add nftables table %s: %w", g.port, g.table.Name, err)
-	}
-	return nil
+	return c.Flush()
 }
 
 // check reports whether the kernel still has the guard.

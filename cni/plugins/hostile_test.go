@@ -444,8 +444,24 @@ func TestGuardOfAddresses(t *testing.T) {
 		if err := i.Check(t.Context(), l, a.runtime); err == nil || !strings.Contains(err.Error(), "a rule of chain discovery is lost") {
 			t.Errorf("check with a lost rule: %v", err)
 		}
+		all := h.tablesOfGuards()
 		if err := i.Del(t.Context(), l, a.runtime); err != nil || h.guards() != 1 {
 			t.Errorf("after DEL: %v, %d guards", err, h.guards())
+		}
+		// What a killed ADD has left is replaced.
+		for _, table := range all {
+			h.run("nft", "add", "table", "netdev", table.Name)
+			h.run("nft", "add", "chain", "netdev", table.Name, "old")
+		}
+		a.runtime.NetNS = h.namespace()
+		if _, err := i.Add(t.Context(), l, a.runtime); err != nil {
+			t.Fatal(err)
+		}
+		if rules := h.run("nft", "list", "ruleset", "netdev"); h.guards() != 2 || strings.Count(rules, "chain old") != 1 {
+			t.Errorf("after ADD over a table that was left: %d guards, rules\n%s", h.guards(), rules)
+		}
+		if err := i.Check(t.Context(), l, a.runtime); err != nil {
+			t.Errorf("check: %v", err)
 		}
 		if err := i.GC(t.Context(), l, []cni.Attachment{}); err != nil || h.guards() != 0 {
 			t.Errorf("after GC without %s: %v, %d guards", b.runtime.ContainerID, err, h.guards())
