@@ -116,7 +116,7 @@ func (r spoofRule) comment() []byte {
 
 // install makes the table in one transaction, and replaces the one that a killed ADD left.
 func (g spoofGuard) install(ctx context.Context) error {
-	// To delete a table, even in vain, takes the kernel ten times as long as to make one.
+	// Deleting a table takes the kernel ten times as long as making one, also if there is none.
 	c := spoofConn(ctx)
 	c.CreateTable(g.table)
 	err := g.fill(c)

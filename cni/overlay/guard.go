@@ -85,7 +85,7 @@ func (c *Config) guard(u *underlay, members []Member) *guard {
 	return g
 }
 
-// sizes are those of addresses in bytes, by the index of their family.
+// sizes holds the sizes of addresses in bytes, by the index of their family.
 var sizes = [2]int{4, 16}
 
 func familyIndex(p netip.Prefix) int { return index(p.Addr().Is6()) }
@@ -275,8 +275,8 @@ func ofFamily(v6 bool) []expr.Any {
 
 // toPort matches packets of a family to the overlay's port.
 func (c *Config) toPort(v6 bool) part {
-	any := c.anyToPort()
-	return part{fmt.Sprintf("ipv6 %v %s", v6, any.text), append(ofFamily(v6), any.code...)}
+	port := c.anyToPort()
+	return part{fmt.Sprintf("ipv6 %v %s", v6, port.text), append(ofFamily(v6), port.code...)}
 }
 
 // Offsets from the UDP header of a VXLAN packet: of the VXLAN identifier, and of the frame in it.

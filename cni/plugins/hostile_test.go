@@ -99,7 +99,7 @@ func (l *link) markers() (all []string) {
 	}
 }
 
-// frame is what a hostile pod sends. Its marker is behind the packet, where no protocol looks.
+// A frame holds what a hostile pod sends. Its marker is behind the packet, where no protocol looks.
 type frame struct {
 	what     string
 	to, from []byte
