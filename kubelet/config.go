@@ -143,6 +143,10 @@ type Config struct {
 	// is not on the host's network. It can write the CNI configuration. It is called until it
 	// succeeds. It may be nil.
 	Network func(ctx context.Context, podCIDR string) error
+	// Protect is called with a pod that is not on the host's network and the addresses of its sandbox, before a first container starts
+	// there, and returns once what protects the pod's network is in place. Until it succeeds nothing of
+	// the pod runs. The pod must not be changed. It may be nil.
+	Protect func(ctx context.Context, pod *corev1.Pod, addresses []netip.Addr) error
 
 	// AllowedUnsafeSysctls are the sysctls that pods may set in addition to the safe ones, which affect
 	// only their pod. A name may end with an asterisk.

@@ -159,6 +159,9 @@ func (w *worker) act(ctx context.Context, pod *corev1.Pod, state *lifecycle.Stat
 	if err != nil {
 		return false, err
 	}
+	if err := w.protect(ctx, pod, sandbox); err != nil {
+		return false, err
+	}
 	known := withAddresses(pod, sandbox.IPs, w.kubelet.config.hostIPs())
 	w.imageVolumes = map[string]*runtimeapi.ImageSpec{}
 	for _, action := range d.Start {

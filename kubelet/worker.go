@@ -45,6 +45,7 @@ type worker struct {
 	assigned     bool            // see assignCPUs
 	phase        corev1.PodPhase // as last reported
 	overdue      bool            // the event about the active deadline was sent
+	protected    string          // the sandbox with whose addresses Config.Protect was called
 
 	mu sync.Mutex
 	// mu guards the fields below.

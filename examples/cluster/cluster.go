@@ -32,6 +32,7 @@ import (
 	"github.com/planekit/planekit/plane/podnetwork"
 	"github.com/planekit/planekit/plane/scavenge"
 	"github.com/planekit/planekit/plane/stack"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // cluster is a control plane with what only this program has: etcd, files, machines.
@@ -58,6 +59,8 @@ type cluster struct {
 	gateway        netip.Addr
 	// mtu returns the MTU of pods' interfaces once packets get to nodes in other processes; nil where there are none.
 	mtu func(context.Context) (int, error)
+	// protect returns once the policies of a pod of this process's node hold; nil where there are none.
+	protect func(ctx context.Context, pod *corev1.Pod, addresses []netip.Addr) error
 	// startMachines starts the nodes as machines, which pull from mirror unless it is empty; nil where the nodes are in
 	// this process.
 	startMachines func(ctx context.Context, p *plane.Plane, s *stack.Stack, mirror string) error

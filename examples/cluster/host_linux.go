@@ -13,6 +13,7 @@ import (
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/examples/cluster/fleet"
 	"github.com/planekit/planekit/examples/cluster/guest"
+	"github.com/planekit/planekit/examples/cluster/machine"
 	"github.com/planekit/planekit/examples/cluster/noderuntime"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/nodes"
@@ -52,10 +53,10 @@ func (c *cluster) joinNetwork(api *client.Client, network podnetwork.Network, ad
 		return nil
 	}
 	member, err := podnetwork.Start(c.stack, podnetwork.Config{
-		Node: c.options.joining.name, Address: address, Client: api, Network: network, Log: c.log,
+		Node: c.options.joining.name, Address: address, Client: api, Network: network, Bridge: machine.Bridge(c.dir.ID(), 1), Log: c.log,
 	})
 	if err == nil {
-		c.mtu = member.MTU
+		c.mtu, c.protect = member.MTU, member.Protect
 	}
 	return err
 }

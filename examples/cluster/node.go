@@ -55,8 +55,13 @@ func (c *cluster) startNode(ctx context.Context) (announcement, error) {
 	}
 	config.Port, config.ManifestPath, config.StaticPods = j.port, c.options.manifestPath, c.options.kubelet.StaticPods
 	config.Address = address.String()
+	configure := c.options.configureKubelet
 	if c.runtime != "fake" && network.DNS.IsValid() {
-		config.Kubelet = c.withDNS(network.DNS)
+		configure = c.withDNS(network.DNS)
+	}
+	config.Kubelet = func(k *kubelet.Config) {
+		configure(k)
+		k.Protect = c.protect
 	}
 	if err := nodes.StartRemote(ctx, c.stack, remote, config); err != nil {
 		return nil, err

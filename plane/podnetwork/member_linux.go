@@ -29,6 +29,8 @@ type Config struct {
 	Client *client.Client
 	// Network is the network that the control plane has published.
 	Network Network
+	// Bridge is the bridge that connects the node's pods.
+	Bridge string
 	// Log is silent when zero.
 	Log logr.Logger
 }
@@ -39,8 +41,8 @@ type Member struct {
 	nodes  *overlays.Nodes
 	// made has the overlay once the node has a range.
 	made chan *overlay.Overlay
-	// protected is closed once the policies of the node's pods hold.
-	protected <-chan struct{}
+	// policies enforces the policies of the node's pods.
+	policies *policies
 }
 
 // Start starts the overlay, the service proxy, the enforcer of policies and the DNS server of a node on s, in the network namespace of this process. The overlay
@@ -84,11 +86,9 @@ func Start(s *stack.Stack, c Config) (*Member, error) {
 	if err := startStatus(s, p, registry, log); err != nil {
 		return nil, err
 	}
-	enforcer, err := startPolicies(s, c)
-	if err != nil {
+	if m.policies, err = startPolicies(s, c); err != nil {
 		return nil, err
 	}
-	m.protected = enforcer.Ready()
 	if c.Network.DNS.IsValid() {
 		if err := startDNS(s, c, services, slices, registry); err != nil {
 			return nil, err
@@ -122,7 +122,7 @@ func (m *Member) run(ctx context.Context) error {
 // pods, in bytes. Its only error is that of ctx. It is safe for concurrent use.
 func (m *Member) MTU(ctx context.Context) (int, error) {
 	select {
-	case <-m.protected:
+	case <-m.policies.enforcer.Ready():
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}

@@ -25,8 +25,9 @@
 //
 // # Policies
 //
-// [Member.MTU] returns once the policies of the node hold, so that pods that start with the node are protected from
-// their first packet. The rules of a pod that starts later hold once its address is in its status.
+// A pod is closed until its rules are in the kernel: [Member.Protect] returns once they are, and the kubelet starts no container
+// before. Its policies are those that were there when it started. Pods keep their rules when the process ends at once,
+// and pods that start meanwhile are closed. [Member.MTU] returns once the policies of the node hold.
 //
 // # Health and metrics
 //

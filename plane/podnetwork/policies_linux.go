@@ -3,27 +3,44 @@ package podnetwork
 import (
 	"context"
 	"errors"
+	"net/netip"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/plane/caches"
 	"github.com/planekit/planekit/plane/stack"
 	"github.com/planekit/planekit/service/policy"
 )
 
+// policies is what enforces the NetworkPolicies of a node's pods.
+type policies struct {
+	client *client.Client
+	// cache waits until it is as new as a revision of a policy.
+	cache interface {
+		WaitFor(ctx context.Context, revision string) error
+	}
+	enforcer *policy.Enforcer
+}
+
 // startPolicies starts what enforces the NetworkPolicies of a node's pods.
-func startPolicies(s *stack.Stack, c Config) (*policy.Enforcer, error) {
+func startPolicies(s *stack.Stack, c Config) (*policies, error) {
 	log := c.Log.WithName("policies")
 	var group caches.Group
-	policies, err1 := caches.Add(&group, "networkpolicies", typed.NetworkPolicies(c.Client), log)
+	all, err1 := caches.Add(&group, "networkpolicies", typed.NetworkPolicies(c.Client), log)
 	namespaces, err2 := caches.Add(&group, "namespaces", typed.Namespaces(c.Client), log)
 	pods, err3 := caches.Add(&group, "pods", typed.Pods(c.Client).WithUnmarshal(unmarshalPeer), log)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, err
 	}
-	enforcer, err := policy.New(policy.Config{Node: c.Node, Policies: policies, Pods: pods, Namespaces: namespaces, Log: log})
+	config := policy.Config{Node: c.Node, Policies: all, Pods: pods, Namespaces: namespaces, Log: log}
+	if c.Bridge != "" {
+		config.Bridges = []string{c.Bridge}
+	}
+	enforcer, err := policy.New(config)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +49,35 @@ func startPolicies(s *stack.Stack, c Config) (*policy.Enforcer, error) {
 		err := enforcer.Run(ctx)
 		return errors.Join(err, enforcer.Remove(context.WithoutCancel(ctx)))
 	})
-	return enforcer, nil
+	return &policies{c.Client, all, enforcer}, nil
+}
+
+// currentTimeout bounds how long a pod waits for the control plane before it starts by the policies that its node knows.
+const currentTimeout = time.Second
+
+// Protect returns once the policies of a pod of the node that has not started yet hold for its addresses. It is for
+// kubelet.Config. A policy that was created before the pod started is one of them, unless the control plane does not answer.
+func (m *Member) Protect(ctx context.Context, pod *corev1.Pod, addresses []netip.Addr) error {
+	if err := m.policies.awaitCurrent(ctx, pod.Namespace); err != nil {
+		m.config.Log.V(1).Info("a pod starts by the policies that are known", "pod", pod.Namespace+"/"+pod.Name, "error", err.Error())
+	}
+	return m.policies.enforcer.Admit(ctx, pod, addresses...)
+}
+
+// awaitCurrent waits until the cache has the policies of a namespace as they are now.
+func (p *policies) awaitCurrent(ctx context.Context, namespace string) error {
+	ctx, done := context.WithTimeout(ctx, currentTimeout)
+	defer done()
+	all, _, err := typed.NetworkPolicies(p.client).List(ctx, namespace, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		if err := p.cache.WaitFor(ctx, one.ResourceVersion); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // unmarshalPeer decodes what policies ask of a pod, and drops the rest: each node has all pods of the cluster.
