@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -43,6 +45,7 @@ func startDNS(s *stack.Stack, c Config, services localcache.Subscriber[*corev1.S
 	config := dns.Config{
 		Domain: Domain, Services: services, EndpointSlices: endpoints, PacketConns: []net.PacketConn{conn}, Listeners: []net.Listener{listener},
 		Addresses: []netip.Addr{c.Network.DNS}, ReverseRanges: append([]netip.Prefix{c.Network.Pods}, c.Network.Services...), Meters: measured.Meters(), Log: c.Log.WithName("dns"),
+		Clients: newClients(c.Network.Pods).mayAsk,
 	}
 	if config.Upstreams, err = upstreams(resolvers); err != nil {
 		return err
@@ -57,6 +60,46 @@ func startDNS(s *stack.Stack, c Config, services localcache.Subscriber[*corev1.S
 	}
 	s.Start("DNS", server.Run)
 	return nil
+}
+
+// localPeriod is how long the addresses of the machine count before they are read again.
+const localPeriod = time.Second
+
+// clients are those of a node's DNS server: pods, and the machine itself. The address is that of the machine, which others reach:
+// they could have answers sent to whom they like.
+type clients struct {
+	pods  netip.Prefix
+	local func() ([]net.Addr, error)
+
+	mu sync.Mutex
+	// mu guards the fields below.
+	own  map[netip.Addr]bool // addresses of the machine
+	read time.Time
+}
+
+func newClients(pods netip.Prefix) *clients { return &clients{pods: pods, local: net.InterfaceAddrs} }
+
+func (c *clients) mayAsk(a netip.Addr) bool {
+	if c.pods.Contains(a) || a.IsLoopback() {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.own[a] || time.Since(c.read) < localPeriod {
+		return c.own[a]
+	}
+	all, err := c.local()
+	if err != nil {
+		return false
+	}
+	c.own, c.read = map[netip.Addr]bool{}, time.Now()
+	for _, one := range all {
+		if n, ok := one.(*net.IPNet); ok {
+			own, _ := netip.AddrFromSlice(n.IP)
+			c.own[own.Unmap()] = true
+		}
+	}
+	return c.own[a]
 }
 
 // upstreams returns the resolvers in a file, or none if there is no file.

@@ -296,7 +296,7 @@ func (s *Server) reverse(q question) (result, bool) {
 	if !s.isReady() {
 		return result{rcode: dns.RcodeServerFailure}, own
 	}
-	names := s.index.names(a)
+	names := s.index.names(a, q.max/minAddress+1)
 	if len(names) == 0 {
 		return result{rcode: dns.RcodeNameError, zone: zone}, own
 	}

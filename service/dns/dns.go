@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,6 +51,9 @@ type Config struct {
 	// Upstreams are the resolvers for other names, in the order in which they are asked. Without any such
 	// questions are refused. None may be one of Addresses or what the server listens at.
 	Upstreams []netip.AddrPort
+	// Clients reports whether a client may ask. Others get no answer, so that they, or those whose address they forge, are sent
+	// nothing. Nil lets all ask. It is called for every question, by several goroutines.
+	Clients func(netip.Addr) bool
 	// TTL belongs to the cluster's records; 0 means [DefaultTTL]. It is a number of seconds.
 	TTL time.Duration
 	// MaxCacheTTL bounds for how long answers of upstreams are remembered; 0 means [DefaultMaxCacheTTL].
@@ -118,6 +122,7 @@ func New(c Config) (*Server, error) {
 			exchange: overNetwork, cache: newCache(c.CacheBytes, c.Meters), maxTTL: c.MaxCacheTTL, timeout: c.Timeout, meters: c.Meters,
 		},
 	}
+	s.forwarder.isOwn = s.isOwnName
 	for _, a := range c.Upstreams {
 		if !a.IsValid() || a.Port() == 0 {
 			return nil, fmt.Errorf("dns: Upstreams: %v is not an address and a port", a)
@@ -151,6 +156,15 @@ func (s *Server) isOwn(a netip.AddrPort) bool {
 		}
 	}
 	return false
+}
+
+// isOwnName reports whether this server answers about a name, which is in lower case, itself.
+func (s *Server) isOwnName(lower string) bool {
+	if _, ok := s.inDomain(lower); ok {
+		return true
+	}
+	a, _, ok := reverseAddress(lower)
+	return ok && slices.ContainsFunc(s.ReverseRanges, func(r netip.Prefix) bool { return r.Contains(a) })
 }
 
 // Ready is closed once all services are known. Before, questions about the cluster get SERVFAIL.

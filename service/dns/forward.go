@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -27,7 +28,9 @@ type forwarder struct {
 	maxTTL    time.Duration
 	timeout   time.Duration // of one question to all upstreams
 	meters    Meters
-	flights   singleflight.Group
+	// isOwn reports whether this server answers about a name: what upstreams say about it does not count.
+	isOwn   func(lower string) bool
+	flights singleflight.Group
 }
 
 // ask returns the answer to a question, and remembers it. An answer that cannot be had is SERVFAIL.
@@ -130,22 +133,24 @@ func (f *forwarder) digest(k cacheKey, a *dns.Msg) (*remembered, error) {
 	m.AuthenticatedData = a.AuthenticatedData && k.dnssec
 	r := &remembered{key: k, rcode: a.Rcode, stored: time.Now()}
 	var found bool
-	m.Answer, r.next, found = chain(k, a.Answer)
+	m.Answer, r.next, found = f.chain(k, a.Answer)
 	ttl := f.maxTTL
 	for _, rr := range m.Answer {
-		ttl = min(ttl, time.Duration(rr.Header().Ttl)*time.Second)
+		ttl = min(ttl, f.limit(rr))
 	}
 	if !found && r.next == "" || r.rcode != dns.RcodeSuccess {
 		r.next, r.denial = "", true
 		negative := FailureTTL // also of answers without SOA record
 		for _, rr := range a.Ns {
 			soa, isSOA := rr.(*dns.SOA)
+			if !f.belongs(k, rr, m.Answer) {
+				continue
+			}
+			lives := f.limit(rr)
 			if isSOA && (r.rcode == dns.RcodeSuccess || r.rcode == dns.RcodeNameError) {
-				negative = time.Duration(min(soa.Hdr.Ttl, soa.Minttl)) * time.Second
+				negative = min(lives, time.Duration(soa.Minttl)*time.Second)
 			}
-			if isSOA || k.dnssec {
-				m.Ns = append(m.Ns, rr)
-			}
+			m.Ns = append(m.Ns, rr)
 		}
 		ttl = min(ttl, negative)
 	}
@@ -160,10 +165,40 @@ func (f *forwarder) digest(k cacheKey, a *dns.Msg) (*remembered, error) {
 	return r, err
 }
 
+// limit bounds the TTL of a record, which clients would otherwise remember for years, and returns it. One that is negative counts as
+// zero, by RFC 2181.
+func (f *forwarder) limit(rr dns.RR) time.Duration {
+	h := rr.Header()
+	if h.Ttl > math.MaxInt32 {
+		h.Ttl = 0
+	}
+	h.Ttl = min(h.Ttl, uint32(f.maxTTL/time.Second))
+	return time.Duration(h.Ttl) * time.Second
+}
+
+// belongs reports whether a record of the authority section is one of a denial: the SOA record of a zone that has the name, or
+// the name that an alias leads to, and, for clients that ask for signatures, what proves the denial.
+func (f *forwarder) belongs(k cacheKey, rr dns.RR, answer []dns.RR) bool {
+	h := rr.Header()
+	if h.Class != dns.ClassINET || f.isOwn(strings.ToLower(h.Name)) {
+		return false
+	}
+	switch h.Rrtype {
+	case dns.TypeSOA:
+		return dns.IsSubDomain(h.Name, k.name) || slices.ContainsFunc(answer, func(a dns.RR) bool {
+			alias, ok := a.(*dns.CNAME)
+			return ok && dns.IsSubDomain(h.Name, alias.Target)
+		})
+	case dns.TypeNSEC, dns.TypeNSEC3, dns.TypeRRSIG:
+		return k.dnssec
+	}
+	return false
+}
+
 // chain returns the records of an answer that belong to the question: those of its name, and those of
-// the names that CNAME records lead to. If the chain ends without a record of the type, next is the name
-// at its end.
-func chain(k cacheKey, all []dns.RR) (kept []dns.RR, next string, found bool) {
+// the names that CNAME records lead to, unless this server answers about them. If the chain ends without a record of the type, next
+// is the name at its end.
+func (f *forwarder) chain(k cacheKey, all []dns.RR) (kept []dns.RR, next string, found bool) {
 	name := k.name
 	for range maxChain {
 		alias := ""
@@ -180,12 +215,15 @@ func chain(k cacheKey, all []dns.RR) (kept []dns.RR, next string, found bool) {
 			} else if h.Rrtype != dns.TypeRRSIG || !k.dnssec {
 				continue
 			}
+			h.Name = name // whose letters were of random case
 			kept = append(kept, rr)
 		}
 		if found || alias == "" {
 			break
 		}
-		name, next = alias, alias
+		if name, next = alias, alias; f.isOwn(name) {
+			break
+		}
 	}
 	if found {
 		next = ""

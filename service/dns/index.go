@@ -189,22 +189,26 @@ func (x *index) mayHavePods(name string) bool {
 	return x.exists == nil || x.exists[name]
 }
 
-// names returns the names of an address: those of the services that have it as a cluster address or,
-// if there is none, those of endpoints.
-func (x *index) names(a netip.Addr) []string {
+// names returns at most some of the names of an address: those of the services that have it as a cluster address or,
+// if there is none, those of endpoints. Users can give an address any number of names.
+func (x *index) names(a netip.Addr, most int) []string {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	var all []string
 	for k := range x.clusterIPs[a] {
-		all = append(all, k.name+"."+k.namespace)
+		if all = append(all, k.name+"."+k.namespace); len(all) == most {
+			break
+		}
 	}
 	if len(all) > 0 {
 		return all
 	}
-	for k := range x.endpoints[a] {
+	for k := range x.endpoints[a] { // in random order
 		if r := x.findLocked(k); r != nil {
 			for _, host := range r.names[a] {
-				all = append(all, host+"."+k.name+"."+k.namespace)
+				if all = append(all, host+"."+k.name+"."+k.namespace); len(all) == most {
+					return all
+				}
 			}
 		}
 	}

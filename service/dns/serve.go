@@ -67,6 +67,9 @@ func (s *Server) goesOn(ctx context.Context, err error, failures int) bool {
 
 // servePacket answers one packet. Questions that wait for upstreams have goroutines of their own.
 func (s *Server) servePacket(ctx context.Context, conn net.PacketConn, packet []byte, from net.Addr, running *sync.WaitGroup) {
+	if !s.mayAsk(addressOf(from)) {
+		return
+	}
 	r := s.respond(packet, addressOf(from), false)
 	if r.wait == nil {
 		if r.packet != nil {
@@ -106,6 +109,10 @@ func (s *Server) serveConnections(ctx context.Context, l net.Listener, stop func
 			continue
 		}
 		failures = 0
+		if !s.mayAsk(addressOf(conn.RemoteAddr())) {
+			conn.Close()
+			continue
+		}
 		select {
 		case s.connections <- struct{}{}:
 		default:
@@ -162,6 +169,9 @@ func (s *Server) answerConnection(ctx context.Context, packet []byte, from netip
 		return r.reject()
 	}
 }
+
+// mayAsk reports whether a client gets answers.
+func (s *Server) mayAsk(client netip.Addr) bool { return s.Clients == nil || s.Clients(client.Unmap()) }
 
 // addressOf returns the address of a client; zero if it has none.
 func addressOf(a net.Addr) netip.Addr {

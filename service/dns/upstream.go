@@ -120,20 +120,35 @@ func (s *Server) probe(ctx context.Context) {
 	}
 }
 
-// overNetwork asks a resolver over UDP and, if the answer is truncated, over TCP. Each exchange has a
-// socket of its own, and so a random port.
+// overNetwork asks a resolver over UDP and, if the answer is truncated or not to this very question, over TCP. Each exchange has
+// a socket of its own, and so a random port. Beside the ID, a false answer over UDP must have guessed the port and the random letters
+// of the name.
 func overNetwork(ctx context.Context, m *dns.Msg, to netip.AddrPort) (*dns.Msg, error) {
 	attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	c := dns.Client{Net: "udp", UDPSize: dns.MaxMsgSize}
-	a, _, err := c.ExchangeContext(attempt, m, to.String())
-	if err == nil && !a.Truncated {
+	asked := *m
+	asked.Question = []dns.Question{m.Question[0]}
+	asked.Question[0].Name = randomCase(m.Question[0].Name)
+	a, _, err := c.ExchangeContext(attempt, &asked, to.String())
+	if err == nil && a.Response && !a.Truncated && len(a.Question) == 1 && a.Question[0] == asked.Question[0] {
 		return a, nil
 	}
-	if err != nil && (a == nil || !a.Truncated) {
+	if err != nil && a == nil {
 		return nil, err
 	}
 	c.Net = "tcp"
 	a, _, err = c.ExchangeContext(ctx, m, to.String())
 	return a, err
+}
+
+// randomCase returns a name with letters of random case, which resolvers send back as they are.
+func randomCase(name string) string {
+	letters := []byte(name)
+	for i, c := range letters {
+		if (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z') && rand.IntN(2) == 1 {
+			letters[i] = c ^ 0x20
+		}
+	}
+	return string(letters)
 }
