@@ -31,6 +31,9 @@ type index struct {
 	holders map[netip.Addr]string
 	// all are the fragments by their owners.
 	all map[string]ruleset.Fragment
+	// spent is what the policies of each namespace cost, and over has the reasons why some allow less than they say.
+	spent map[string]*account
+	over  map[string]string
 }
 
 // ruleOf is a rule of a policy by its index.
@@ -43,11 +46,12 @@ type ruleOf struct {
 // selecting is a policy with the parsed selector of its pods.
 type selecting struct {
 	*networkingv1.NetworkPolicy
-	selector labels.Selector
+	selector   labels.Selector
+	directions []direction
 }
 
 func newIndex(w World, f ruleset.Family) *index {
-	x := &index{World: w, family: f, pods: map[string][]*corev1.Pod{}, policies: map[string][]selecting{}, sums: map[ruleOf]string{}, holders: map[netip.Addr]string{}, all: map[string]ruleset.Fragment{}}
+	x := &index{World: w, family: f, pods: map[string][]*corev1.Pod{}, policies: map[string][]selecting{}, sums: map[ruleOf]string{}, holders: map[netip.Addr]string{}, all: map[string]ruleset.Fragment{}, spent: map[string]*account{}, over: map[string]string{}}
 	for key, all := range w.Admitted {
 		for _, a := range all {
 			x.holders[a] = key
@@ -62,7 +66,7 @@ func newIndex(w World, f ruleset.Family) *index {
 		}
 	}
 	for _, p := range w.Policies {
-		s := selecting{p, parse(&p.Spec.PodSelector)}
+		s := selecting{NetworkPolicy: p, selector: parse(&p.Spec.PodSelector)}
 		if slices.ContainsFunc(local[p.Namespace], func(pod *corev1.Pod) bool { return s.selector.Matches(labels.Set(pod.Labels)) }) {
 			x.policies[p.Namespace] = append(x.policies[p.Namespace], s)
 		}
@@ -71,6 +75,9 @@ func newIndex(w World, f ruleset.Family) *index {
 		slices.SortFunc(all, func(a, b selecting) int {
 			return strings.Compare(keyOf(a.NetworkPolicy), keyOf(b.NetworkPolicy))
 		})
+		for i, p := range all {
+			all[i].directions = x.directions(p.NetworkPolicy)
+		}
 	}
 	return x
 }
@@ -99,26 +106,47 @@ func parse(s *metav1.LabelSelector) labels.Selector {
 	return selector
 }
 
-// selected returns the pods that peers of a policy in a namespace select. Blocks select none.
-func (x *index) selected(namespace string, peers []networkingv1.NetworkPolicyPeer) map[*corev1.Pod]bool {
+// selected returns the pods that peers of a policy select. Blocks select none.
+func (x *index) selected(p *networkingv1.NetworkPolicy, peers []networkingv1.NetworkPolicyPeer) map[*corev1.Pod]bool {
 	all := map[*corev1.Pod]bool{}
+	seen := map[string]bool{}
 	for _, peer := range peers {
 		if peer.IPBlock != nil {
 			continue
 		}
-		pods := labels.Everything()
-		if peer.PodSelector != nil {
-			pods = parse(peer.PodSelector)
-		}
-		for _, n := range x.namespaces(namespace, peer.NamespaceSelector) {
-			for _, pod := range x.pods[n] {
-				if pods.Matches(labels.Set(pod.Labels)) {
-					all[pod] = true
-				}
+		if text, err := peer.Marshal(); err == nil && len(peers) > 1 {
+			if seen[string(text)] {
+				continue
 			}
+			seen[string(text)] = true
+		}
+		if !x.addSelected(p, peer, all) {
+			break
 		}
 	}
 	return all
+}
+
+// addSelected adds the pods that a peer of a policy selects. It returns false if there are too many to look at.
+func (x *index) addSelected(p *networkingv1.NetworkPolicy, peer networkingv1.NetworkPolicyPeer, all map[*corev1.Pod]bool) bool {
+	pods := labels.Everything()
+	if peer.PodSelector != nil {
+		pods = parse(peer.PodSelector)
+	}
+	if peer.NamespaceSelector != nil && !x.spend(p, len(x.pods), 0) {
+		return false
+	}
+	for _, n := range x.namespaces(p.Namespace, peer.NamespaceSelector) {
+		if !x.spend(p, len(x.pods[n]), 0) {
+			return false
+		}
+		for _, pod := range x.pods[n] {
+			if pods.Matches(labels.Set(pod.Labels)) {
+				all[pod] = true
+			}
+		}
+	}
+	return true
 }
 
 // namespaces returns the namespaces that a peer of a policy selects.

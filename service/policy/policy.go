@@ -67,6 +67,9 @@ type Config struct {
 	// Bridges are the names of the bridges that connect the pods of the node. They need not exist yet. Without any, pods that are
 	// not known are open, and only what has an address of a pod is checked.
 	Bridges []string
+	// Overrun is called with a policy that allows less than it says because the policies of its namespace are too much for a
+	// node, and the reason. It must not block, and may be nil.
+	Overrun func(p *networkingv1.NetworkPolicy, reason string)
 	// MinPeriod is the least time between two writes; 0 means [DefaultMinPeriod]. The first is at once.
 	MinPeriod time.Duration
 	// CheckPeriod is how often the kernel is asked whether another program changed its tables; 0 means
@@ -92,6 +95,8 @@ type Enforcer struct {
 	// bridge is the table of family bridge, and frames its keeper; nil without bridges.
 	bridge *ruleset.Kernel
 	frames *ruleset.Keeper
+	// reported are the policies that were passed to Overrun, with the reasons. It belongs to the goroutine of Run.
+	reported map[string]string
 	// urgent holds a token when a pod waits to be admitted. ended is closed when Run returns.
 	urgent, ended chan struct{}
 
@@ -267,7 +272,8 @@ func (e *Enforcer) loop(ctx context.Context) {
 // write makes the rules like the world, and returns when the next write may begin.
 func (e *Enforcer) write(ctx context.Context) time.Duration {
 	w, waiting := e.world()
-	fragments := w.Fragments()
+	fragments, over := w.fragments()
+	e.report(w, over)
 	change := &ruleset.Change{}
 	for _, owner := range slices.Sorted(maps.Keys(e.owners)) {
 		if _, stays := fragments[owner]; !stays {
@@ -298,6 +304,21 @@ func (e *Enforcer) write(ctx context.Context) time.Duration {
 	}
 	e.once.Do(func() { close(e.ready) })
 	return e.MinPeriod
+}
+
+// report passes policies that allow less than they say to Config.Overrun, each once for a reason.
+func (e *Enforcer) report(w World, over map[string]string) {
+	for _, p := range w.Policies {
+		reason, ok := over[keyOf(p)]
+		if !ok || reason == e.reported[keyOf(p)] {
+			continue
+		}
+		e.Log.Info("a policy allows less than it says", "policy", keyOf(p), "reason", reason)
+		if e.Overrun != nil {
+			e.Overrun(p, reason)
+		}
+	}
+	e.reported = over
 }
 
 // writeFrames makes the table of family bridge like the bridges.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -36,20 +37,28 @@ func keyOf(object localcache.Object) string { return localcache.KeyOf(object) }
 // Fragments returns the parts of the table by their owners: each policy that selects a pod of the node has its chains and the
 // sets of its peers, pods that the same policies select have a chain together, and each pod of the node has its addresses.
 func (w World) Fragments() map[string]ruleset.Fragment {
-	all := map[string]ruleset.Fragment{"": base()}
+	all, _ := w.fragments()
+	return all
+}
+
+// fragments also returns the policies that allow less than they say because their namespace is over its bounds, with the reasons.
+func (w World) fragments() (all map[string]ruleset.Fragment, over map[string]string) {
+	all, over = map[string]ruleset.Fragment{"": base()}, map[string]string{}
 	for _, f := range families {
-		for owner, fragment := range newIndex(w, f).fragments() {
+		x := newIndex(w, f)
+		for owner, fragment := range x.fragments() {
 			all[ofFamily(owner, f)] = fragment
 		}
+		maps.Copy(over, x.over)
 	}
-	return all
+	return all, over
 }
 
 func (x *index) fragments() map[string]ruleset.Fragment {
 	x.all["base"] = x.base()
 	for _, policies := range x.policies {
 		for _, p := range policies {
-			x.all[policyOwner(p.NetworkPolicy)] = x.peerSets(p.NetworkPolicy)
+			x.all[policyOwner(p.NetworkPolicy)] = x.peerSets(p)
 		}
 	}
 	for _, pod := range x.local {
@@ -97,7 +106,8 @@ func (d direction) peer(w way) []ruleset.Field {
 // address is the field of sets of addresses, with which sources and destinations are compared.
 var address = []ruleset.Field{ruleset.SourceAddr}
 
-func directions(p *networkingv1.NetworkPolicy) []direction {
+// directions returns the directions of a policy, with rules that are merged. Rules that the namespace cannot pay for are left out.
+func (x *index) directions(p *networkingv1.NetworkPolicy) []direction {
 	var all []direction
 	for _, kind := range types(p) {
 		switch kind {
@@ -110,6 +120,16 @@ func directions(p *networkingv1.NetworkPolicy) []direction {
 			}
 			all = append(all, d)
 		}
+	}
+	for i := range all {
+		rules := mergeRules(all[i].rules)
+		for n := range rules {
+			if !x.spend(p, 0, 1) {
+				rules = rules[:n]
+				break
+			}
+		}
+		all[i].rules = rules
 	}
 	return all
 }
@@ -154,13 +174,13 @@ func nameOf(kind, key, end string) string {
 }
 
 // peerSets returns the sets of pods that the rules of a policy select.
-func (x *index) peerSets(p *networkingv1.NetworkPolicy) ruleset.Fragment {
+func (x *index) peerSets(p selecting) ruleset.Fragment {
 	out := ruleset.Fragment{Chains: map[string]ruleset.Chain{}, Sets: map[string]ruleset.Set{}, Elements: map[ruleset.Place]ruleset.Verdict{}}
-	for _, d := range directions(p) {
+	for _, d := range p.directions {
 		for i, rule := range d.rules {
-			selected := x.selected(p.Namespace, rule.From)
+			selected := x.selected(p.NetworkPolicy, rule.From)
 			if hasPods(rule) {
-				name := x.setName(p, d, i)
+				name := x.setName(p.NetworkPolicy, d, i)
 				out.Sets[name] = ruleset.Set{Family: x.family, Fields: address}
 				for pod := range selected {
 					for _, a := range x.addresses(pod) {
@@ -169,11 +189,11 @@ func (x *index) peerSets(p *networkingv1.NetworkPolicy) ruleset.Fragment {
 				}
 			}
 			if hasBlocks(rule) {
-				x.addBlocks(out, p, d, i)
+				x.addBlocks(out, p.NetworkPolicy, d, i)
 			}
 			for n, port := range rule.Ports {
 				if byName(d, port) {
-					x.addNamedPort(out, p, d, i, n, selected)
+					x.addNamedPort(out, p.NetworkPolicy, d, i, n, selected)
 				}
 			}
 		}
@@ -199,6 +219,9 @@ func (x *index) addNamedPort(out ruleset.Fragment, p *networkingv1.NetworkPolicy
 	port, blocks, name := rule.Ports[n], blocksOf(rule.From, x.family), x.setName(p, d, i, n)
 	out.Sets[name] = ruleset.Set{Kind: ruleset.Verdicts, Family: x.family, Fields: address}
 	protocol := protocolOf(port.Protocol)
+	if !x.spend(p, len(x.Pods), 0) {
+		return
+	}
 	for _, pod := range x.Pods {
 		in := len(rule.From) == 0 || selected[pod]
 		if !in && !hasBlocks(rule) {
@@ -247,7 +270,7 @@ func (x *index) pod(pod *corev1.Pod) ruleset.Fragment {
 			if !p.selector.Matches(labels.Set(pod.Labels)) {
 				continue
 			}
-			for _, d := range directions(p.NetworkPolicy) {
+			for _, d := range p.directions {
 				for _, w := range ways {
 					chains[d.name+w.name] = append(chains[d.name+w.name], x.chain(x.all[policyOwner(p.NetworkPolicy)], p.NetworkPolicy, d, w, pod))
 				}
