@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // What the policies of a namespace may cost each node that has a pod of theirs. A namespace pays for its own: what is over it
@@ -41,6 +43,46 @@ func (x *index) spend(p *networkingv1.NetworkPolicy, steps, rules int) bool {
 		x.over[keyOf(p)] = over
 	}
 	return false
+}
+
+// portsIn returns how much there is to look at in a pod for a port with a name.
+func portsIn(pod *corev1.Pod) int {
+	n := 1
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range containers {
+			n += 1 + len(c.Ports)
+		}
+	}
+	return n
+}
+
+// affordable returns the rules of a policy, and their ports with names, that its namespace can pay for.
+func (x *index) affordable(p *networkingv1.NetworkPolicy, d direction, rules []networkingv1.NetworkPolicyIngressRule) []networkingv1.NetworkPolicyIngressRule {
+	var all []networkingv1.NetworkPolicyIngressRule
+	for _, rule := range rules {
+		if !x.spend(p, 0, 1) {
+			break
+		}
+		var ports []networkingv1.NetworkPolicyPort
+		for _, port := range rule.Ports {
+			switch {
+			case port.Port == nil || port.Port.Type != intstr.String:
+			case d.kind == networkingv1.PolicyTypeEgress:
+				if !x.spend(p, x.ports, 1) { // the name is looked up in all pods, and has a map
+					continue
+				}
+			case !x.spend(p, x.localPorts[p.Namespace], 0):
+				continue
+			}
+			ports = append(ports, port)
+		}
+		if len(rule.Ports) > 0 && len(ports) == 0 {
+			continue // without any it would stand for all ports
+		}
+		rule.Ports = ports
+		all = append(all, rule)
+	}
+	return all
 }
 
 // mergeRules returns rules that allow the same: those with equal ports are one with the peers of all, and those with equal peers

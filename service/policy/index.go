@@ -34,6 +34,9 @@ type index struct {
 	// spent is what the policies of each namespace cost, and over has the reasons why some allow less than they say.
 	spent map[string]*account
 	over  map[string]string
+	// ports is how much there is to look at in all pods for a port with a name, and localPorts in those of the node by namespace.
+	ports      int
+	localPorts map[string]int
 }
 
 // ruleOf is a rule of a policy by its index.
@@ -51,7 +54,7 @@ type selecting struct {
 }
 
 func newIndex(w World, f ruleset.Family) *index {
-	x := &index{World: w, family: f, pods: map[string][]*corev1.Pod{}, policies: map[string][]selecting{}, sums: map[ruleOf]string{}, holders: map[netip.Addr]string{}, all: map[string]ruleset.Fragment{}, spent: map[string]*account{}, over: map[string]string{}}
+	x := &index{World: w, family: f, pods: map[string][]*corev1.Pod{}, policies: map[string][]selecting{}, sums: map[ruleOf]string{}, holders: map[netip.Addr]string{}, all: map[string]ruleset.Fragment{}, spent: map[string]*account{}, over: map[string]string{}, localPorts: map[string]int{}}
 	for key, all := range w.Admitted {
 		for _, a := range all {
 			x.holders[a] = key
@@ -60,8 +63,10 @@ func newIndex(w World, f ruleset.Family) *index {
 	local := map[string][]*corev1.Pod{}
 	for _, pod := range w.Pods {
 		x.pods[pod.Namespace] = append(x.pods[pod.Namespace], pod)
+		x.ports += portsIn(pod)
 		if pod.Spec.NodeName == w.Node && len(x.addresses(pod)) > 0 {
 			x.local = append(x.local, pod)
+			x.localPorts[pod.Namespace] += portsIn(pod)
 			local[pod.Namespace] = append(local[pod.Namespace], pod)
 		}
 	}

@@ -122,14 +122,7 @@ func (x *index) directions(p *networkingv1.NetworkPolicy) []direction {
 		}
 	}
 	for i := range all {
-		rules := mergeRules(all[i].rules)
-		for n := range rules {
-			if !x.spend(p, 0, 1) {
-				rules = rules[:n]
-				break
-			}
-		}
-		all[i].rules = rules
+		all[i].rules = x.affordable(p, all[i], mergeRules(all[i].rules))
 	}
 	return all
 }
@@ -219,9 +212,6 @@ func (x *index) addNamedPort(out ruleset.Fragment, p *networkingv1.NetworkPolicy
 	port, blocks, name := rule.Ports[n], blocksOf(rule.From, x.family), x.setName(p, d, i, n)
 	out.Sets[name] = ruleset.Set{Kind: ruleset.Verdicts, Family: x.family, Fields: address}
 	protocol := protocolOf(port.Protocol)
-	if !x.spend(p, len(x.Pods), 0) {
-		return
-	}
 	for _, pod := range x.Pods {
 		in := len(rule.From) == 0 || selected[pod]
 		if !in && !hasBlocks(rule) {
