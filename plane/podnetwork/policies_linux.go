@@ -7,9 +7,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/events"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/plane/caches"
 	"github.com/planekit/planekit/plane/stack"
@@ -36,7 +38,17 @@ func startPolicies(s *stack.Stack, c Config) (*policies, error) {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, err
 	}
-	config := policy.Config{Node: c.Node, Policies: all, Pods: pods, Namespaces: namespaces, Log: log}
+	recorder, err := events.New(events.Config{Client: c.Client, Component: "planekit-policies", Host: c.Node, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	config := policy.Config{
+		Node: c.Node, Policies: all, Pods: pods, Namespaces: namespaces, Log: log,
+		Overrun: func(p *networkingv1.NetworkPolicy, reason string) {
+			about := &corev1.ObjectReference{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+			recorder.Event(about, corev1.EventTypeWarning, "PolicyTooLarge", "A node lets in or out less than the policy allows: "+reason)
+		},
+	}
 	if c.Bridge != "" {
 		config.Bridges = []string{c.Bridge}
 	}
@@ -45,6 +57,7 @@ func startPolicies(s *stack.Stack, c Config) (*policies, error) {
 		return nil, err
 	}
 	group.Start(s)
+	s.Start("events of policies", recorder.Run)
 	s.Start("policies", func(ctx context.Context) error {
 		err := enforcer.Run(ctx)
 		return errors.Join(err, enforcer.Remove(context.WithoutCancel(ctx)))

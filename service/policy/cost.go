@@ -22,7 +22,7 @@ const (
 // account is what a namespace has spent.
 type account struct{ steps, rules int }
 
-// spend charges the namespace of a policy, and reports whether it may go on. The first refusal of a policy is recorded.
+// spend charges the namespace of a policy, and reports whether it can pay. Being out of one of the two does not take the other. The first refusal of a policy is recorded.
 func (x *index) spend(p *networkingv1.NetworkPolicy, steps, rules int) bool {
 	a := x.spent[p.Namespace]
 	if a == nil {
@@ -32,9 +32,9 @@ func (x *index) spend(p *networkingv1.NetworkPolicy, steps, rules int) bool {
 	a.steps, a.rules = a.steps+steps, a.rules+rules
 	over := ""
 	switch {
-	case a.steps > maxSteps:
+	case steps > 0 && a.steps > maxSteps:
 		over = fmt.Sprintf("the peers of the policies of the namespace take more than %d comparisons with pods", maxSteps)
-	case a.rules > maxRules:
+	case rules > 0 && a.rules > maxRules:
 		over = fmt.Sprintf("the policies of the namespace have more than %d rules of different peers and ports", maxRules)
 	default:
 		return true

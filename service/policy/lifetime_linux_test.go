@@ -1,10 +1,12 @@
 package policy_test
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // once asks a host once, and reports whether it answered. What must not be answered gets a tenth of a second.
@@ -241,6 +244,45 @@ func TestRulesCanBeListed(t *testing.T) {
 	c.policies.Replace(everyPort())
 	c.start()
 	c.Node.Run("nft", "list", "ruleset")
+}
+
+// TestPolicyOfAnotherIsTooLarge: a policy that is too much for a node is reported once and allows less, and that of another
+// namespace holds as before, also when it changes.
+func TestPolicyOfAnotherIsTooLarge(t *testing.T) {
+	t.Parallel()
+	c := newCity(t)
+	huge := isolatedIngress("pod1")
+	huge.Namespace = "b"
+	for i := range int32(3000) {
+		huge.Spec.Ingress = append(huge.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{
+			From:  []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{}, PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": fmt.Sprint("app", i)}}}},
+			Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromInt32(8080 + i))}},
+		})
+	}
+	c.policies.Replace(huge, isolatedIngress("pod0"))
+	reported := make(chan string, 8) // more than there may be
+	c.overrun = func(p *networkingv1.NetworkPolicy, reason string) {
+		reported <- p.Namespace + "/" + p.Name + ": " + reason
+	}
+	c.start()
+	c.once(c.hosts[2], c.hosts[0], false, false)
+	c.once(c.hosts[0], c.hosts[1], false, true) // by the first of the rules
+	c.once(c.hosts[2], c.hosts[1], false, false)
+	c.policies.Delete("a/deny-pod0")
+	for deadline := time.Now().Add(patience); ; {
+		if _, err := c.hosts[2].AskWithin("tcp", netip.AddrPortFrom(c.hosts[0].IP4, 8080).String(), time.Second); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the change of a policy of another namespace does not act")
+		}
+	}
+	if len(reported) != 1 {
+		t.Fatalf("%d reports, want 1", len(reported))
+	}
+	if got := <-reported; !strings.HasPrefix(got, "b/deny-pod1: the policies of the namespace have more than") {
+		t.Errorf("reported %q", got)
+	}
 }
 
 // everyPort returns a policy with ports of all kinds, so many that they are a set, in both directions.

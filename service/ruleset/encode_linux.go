@@ -73,10 +73,6 @@ func condition(s Statement) []expr.Any {
 			number = unix.NFPROTO_IPV6
 		}
 		return is([]byte{number}, &expr.Meta{Key: expr.MetaKeyNFPROTO, Register: firstRegister})
-	case OfProtocol:
-		return is([]byte{byte(s.Protocol)}, &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: firstRegister})
-	case ToPorts:
-		return inPorts(&expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2, DestRegister: firstRegister}, s.First, s.Last)
 	case ToServerPorts:
 		return inPorts(&expr.Ct{Key: expr.CtKeyPROTOSRC, Direction: reply, Register: firstRegister}, s.First, s.Last)
 	case OfConnection:

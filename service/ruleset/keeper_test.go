@@ -62,7 +62,7 @@ func empty() ruleset.Table {
 func fragment(r *rand.Rand, owner string) ruleset.Fragment {
 	f := ruleset.Fragment{Chains: map[string]ruleset.Chain{}, Elements: map[ruleset.Place]ruleset.Verdict{}}
 	for i := range r.IntN(3) {
-		f.Chains[fmt.Sprint(owner, i)] = ruleset.Chain{Rules: []ruleset.Rule{ruleset.NewRule("", ruleset.OfProtocol{Protocol: ruleset.Protocol(r.IntN(3))})}}
+		f.Chains[fmt.Sprint(owner, i)] = ruleset.Chain{Rules: []ruleset.Rule{ruleset.NewRule("", ruleset.OfConnection{Protocol: ruleset.Protocol(r.IntN(3))})}}
 	}
 	for range r.IntN(4) {
 		f.Elements[ruleset.Place{Set: "s", Key: ruleset.KeyOf(uint16(r.IntN(5)))}] = ruleset.Verdict(fmt.Sprint("goto ", owner))

@@ -83,8 +83,6 @@ type Statement interface {
 type (
 	// OfFamily matches packets of a family. It must come before statements that read addresses.
 	OfFamily struct{ Family Family }
-	// OfProtocol matches packets of a transport protocol.
-	OfProtocol struct{ Protocol Protocol }
 	// From matches packets by their source.
 	From struct {
 		Prefix netip.Prefix
@@ -95,8 +93,6 @@ type (
 		Prefix netip.Prefix
 		Not    bool
 	}
-	// ToPorts matches packets to the ports First to Last; the protocol must have been matched.
-	ToPorts struct{ First, Last uint16 }
 	// FromHost matches packets from an address of the host.
 	FromHost struct{}
 	// ToHost matches packets to an address of the host.
@@ -187,10 +183,8 @@ type (
 )
 
 func (OfFamily) statement()             {}
-func (OfProtocol) statement()           {}
 func (From) statement()                 {}
 func (To) statement()                   {}
-func (ToPorts) statement()              {}
 func (FromHost) statement()             {}
 func (ToHost) statement()               {}
 func (NewConnection) statement()        {}
@@ -227,11 +221,8 @@ func (s OfFamily) String() string {
 	return "meta nfproto ipv6"
 }
 
-func (s OfProtocol) String() string { return "meta l4proto " + s.Protocol.String() }
-func (s From) String() string       { return addressText("saddr", s.Prefix, s.Not) }
-func (s To) String() string         { return addressText("daddr", s.Prefix, s.Not) }
-
-func (s ToPorts) String() string { return "th dport " + portsText(s.First, s.Last) }
+func (s From) String() string { return addressText("saddr", s.Prefix, s.Not) }
+func (s To) String() string   { return addressText("daddr", s.Prefix, s.Not) }
 
 func portsText(first, last uint16) string {
 	if first == last {
