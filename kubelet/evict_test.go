@@ -44,15 +44,20 @@ func TestLimitsOfLocalStorage(t *testing.T) {
 	volume := func(limit string) []corev1.Volume {
 		return []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse(limit))}}}}
 	}
-	small, large, chatty := webPod("small"), webPod("large"), webPod("chatty")
+	small, large, chatty, hosts := webPod("small"), webPod("large"), webPod("chatty"), webPod("hosts")
 	small.Spec.Volumes, large.Spec.Volumes = volume("64Ki"), volume("1Gi")
-	chatty.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("64Ki")}
-	for _, pod := range []*corev1.Pod{small, large, chatty} {
+	for _, pod := range []*corev1.Pod{chatty, hosts} {
+		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("64Ki")}
+	}
+	for _, pod := range []*corev1.Pod{small, large, chatty, hosts} {
 		created := r.api.create(pod)
 		r.api.await(t, pod.Name, "running", running)
 		path := filepath.Join(r.config.Root, "pods", string(created.UID), "volumes/kubernetes.io~empty-dir/scratch/data")
 		if pod == chatty {
 			path = filepath.Join(r.config.LogRoot, "default_chatty_"+string(created.UID), "web", "0.log")
+		}
+		if pod == hosts { // which a container can write to
+			path = filepath.Join(r.config.Root, "pods", string(created.UID), "etc-hosts")
 		}
 		if err := os.WriteFile(path, make([]byte, 128<<10), 0o600); err != nil {
 			t.Fatal(err)
@@ -60,6 +65,7 @@ func TestLimitsOfLocalStorage(t *testing.T) {
 	}
 	r.api.await(t, "small", "evicted", evicted(`Usage of EmptyDir volume "scratch" exceeds the limit "64Ki". `))
 	r.api.await(t, "chatty", "evicted", evicted("Pod ephemeral local storage usage exceeds the total limit of containers 64Ki. "))
+	r.api.await(t, "hosts", "evicted", evicted("Pod ephemeral local storage usage exceeds the total limit of containers 64Ki. "))
 	r.api.awaitEvent(t, "small", "Evicted", `Usage of EmptyDir volume "scratch" exceeds the limit "64Ki". `)
 	r.api.await(t, "large", "running", running)
 	// What an evicted pod has written is gone when the Pod is.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/planekit/planekit/internal/volumeclaim"
 	"github.com/planekit/planekit/kubelet/internal/qos"
+	"github.com/planekit/planekit/kubelet/internal/tree"
 	"github.com/planekit/planekit/kubelet/volumes"
 	"github.com/planekit/planekit/kubelet/volumestats"
 	corev1 "k8s.io/api/core/v1"
@@ -194,7 +195,7 @@ func (k *Kubelet) removeVolumes(ctx context.Context, uid podUID) error {
 		return err
 	}
 	directory := k.podConfig.PodDirectory(uid)
-	return errors.Join(os.RemoveAll(filepath.Join(directory, "volumes")), os.RemoveAll(filepath.Join(directory, "volume-subpaths")))
+	return errors.Join(tree.Remove(ctx, filepath.Join(directory, "volumes")), tree.Remove(ctx, filepath.Join(directory, "volume-subpaths")))
 }
 
 // removePodDirectory removes the directory of a pod. Nothing may be mounted below it: the contents
@@ -206,7 +207,7 @@ func (k *Kubelet) removePodDirectory(ctx context.Context, uid podUID) error {
 	if err := k.tearDownVolumes(ctx, uid); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(k.podConfig.PodDirectory(uid)); err != nil {
+	if err := tree.Remove(ctx, k.podConfig.PodDirectory(uid)); err != nil {
 		return err
 	}
 	k.podConfig.UserNamespaces.Release(uid)

@@ -2,6 +2,7 @@ package volumes
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -136,7 +137,8 @@ func writeVersion(version string, files map[string]File, group *int64) error {
 	if group == nil {
 		return nil
 	}
-	return setGroup(version, *group, false, groupRead)
+	// Without a context: the version is what was just written.
+	return setGroup(context.Background(), version, *group, false, groupRead)
 }
 
 // Limits of the length of a path, in bytes, as in Kubernetes.

@@ -1,11 +1,13 @@
 package volumes
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"syscall"
 
+	"github.com/planekit/planekit/kubelet/internal/tree"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -30,8 +32,8 @@ func (a groupAccess) directory() fs.FileMode { return fs.FileMode(a) | 0o110 | f
 
 // setGroup gives everything below a directory to a group. The directory itself comes last: if its
 // group is right, so is all below it. Links are not followed, and nothing outside is changed, though
-// a container may be writing to the directory.
-func setGroup(directory string, group int64, onRootMismatch bool, access groupAccess) error {
+// a container may be writing to the directory. It ends early, with an error, when ctx is done.
+func setGroup(ctx context.Context, directory string, group int64, onRootMismatch bool, access groupAccess) error {
 	root, err := os.OpenRoot(directory)
 	if err != nil {
 		return err
@@ -44,20 +46,17 @@ func setGroup(directory string, group int64, onRootMismatch bool, access groupAc
 	if onRootMismatch && hasGroup(top, group, access) {
 		return nil
 	}
-	err = fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || path == "." {
-			return gone(err)
+	err = tree.Walk(ctx, directory, func(d tree.Directory, f *tree.File) (bool, error) {
+		add := fs.FileMode(access)
+		if f.Mode.IsDir() {
+			add = access.directory()
 		}
-		info, err := entry.Info()
-		if err == nil {
-			err = give(root, path, info, group, access)
-		}
-		return gone(err)
+		return true, gone(d.Give(f, int(group), add))
 	})
 	if err != nil {
 		return err
 	}
-	return give(root, ".", top, group, access)
+	return giveTop(root, top, group, access)
 }
 
 // gone returns err unless it says that a file has been removed meanwhile.
@@ -68,19 +67,13 @@ func gone(err error) error {
 	return err
 }
 
-func give(root *os.Root, path string, info fs.FileInfo, group int64, access groupAccess) error {
-	if err := root.Lchown(path, -1, int(group)); err != nil {
+// giveTop gives a directory itself to a group.
+func giveTop(root *os.Root, info fs.FileInfo, group int64, access groupAccess) error {
+	if err := root.Lchown(".", -1, int(group)); err != nil {
 		return err
 	}
-	if info.Mode()&fs.ModeSymlink != 0 {
-		return nil
-	}
-	add := fs.FileMode(access)
-	if info.IsDir() {
-		add = access.directory()
-	}
 	const bits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
-	return root.Chmod(path, info.Mode()&bits|add)
+	return root.Chmod(".", info.Mode()&bits|access.directory())
 }
 
 // hasGroup reports whether a directory already belongs to a group as setGroup would leave it.
@@ -100,5 +93,5 @@ func shareTop(directory string, group int64) error {
 	if err != nil || hasGroup(info, group, groupWrite) {
 		return err
 	}
-	return give(root, ".", info, group, groupWrite)
+	return giveTop(root, info, group, groupWrite)
 }

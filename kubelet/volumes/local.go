@@ -21,7 +21,7 @@ func (local) Name() string                                       { return "kuber
 func (local) Supports(*corev1.Volume) bool                       { return false }
 func (local) SupportsPersistent(v *corev1.PersistentVolume) bool { return v.Spec.Local != nil }
 
-func (local) SetUp(_ context.Context, v *Volume) (string, error) {
+func (local) SetUp(ctx context.Context, v *Volume) (string, error) {
 	path := v.Persistent.Spec.Local.Path
 	if err := checkLocal(path); err != nil {
 		return "", err
@@ -34,7 +34,7 @@ func (local) SetUp(_ context.Context, v *Volume) (string, error) {
 		return v.Directory, err
 	}
 	// Before the mount, so that it is done again after a failure in between.
-	if err := shareLocal(path, v); err != nil {
+	if err := shareLocal(ctx, path, v); err != nil {
 		return "", err
 	}
 	err = mountDirectory(path, v.Directory, v.Persistent.Spec.MountOptions, v.ReadOnly)
@@ -48,7 +48,7 @@ func (local) SetUp(_ context.Context, v *Volume) (string, error) {
 }
 
 // shareLocal gives a volume to the group of the pod, unless it is in use by another pod already.
-func shareLocal(path string, v *Volume) error {
+func shareLocal(ctx context.Context, path string, v *Volume) error {
 	group := v.FSGroup()
 	if group == nil || v.ReadOnly {
 		return nil
@@ -57,7 +57,7 @@ func shareLocal(path string, v *Volume) error {
 	if others, err := mountsOf(path, pods); err != nil || others > 0 {
 		return err
 	}
-	return setGroup(path, *group, v.onRootMismatch(), groupWrite)
+	return setGroup(ctx, path, *group, v.onRootMismatch(), groupWrite)
 }
 
 // checkLocal returns an error unless path is a directory. The texts are Kubernetes'.

@@ -6,10 +6,12 @@
 package podusage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/planekit/planekit/kubelet/eviction"
@@ -59,10 +61,15 @@ type Meter struct {
 // New returns a meter.
 func New(c Config) *Meter { return &Meter{config: c, disks: map[types.UID]measured{}} }
 
-// measured holds the space that the files of a pod take, by container and by volume.
+// measured holds the space that the files of a pod take.
 type measured struct {
-	logs, volumes map[string]diskusage.Usage
-	until         time.Time
+	// containers holds logs and termination messages by container, and volumes emptyDir volumes.
+	containers, volumes map[string]diskusage.Usage
+	// hosts is the hosts file, which containers can write to.
+	hosts diskusage.Usage
+	// took is how long the measurement took, and until is when it is due again.
+	took  time.Duration
+	until time.Time
 }
 
 // Levels returns what is left of everything that can be measured.
@@ -98,7 +105,9 @@ func addFileSystem(levels map[eviction.Signal]eviction.Level, bytes, inodes evic
 	}
 }
 
-// Usages returns what pods use. What could not be measured is missing.
+// Usages returns what pods use. What could not be measured is missing. Pods whose files take long to count
+// come last, so that they do not keep the others from being measured; for those that there was no time for,
+// the last measurement counts.
 func (m *Meter) Usages(ctx context.Context, pods []*corev1.Pod) ([]eviction.Usage, error) {
 	list, err := m.config.Stats.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{
 		LabelSelector: map[string]string{podconfig.LabelNode: m.config.NodeName},
@@ -110,11 +119,18 @@ func (m *Meter) Usages(ctx context.Context, pods []*corev1.Pod) ([]eviction.Usag
 	}
 	limited, cancel := context.WithTimeout(ctx, meterTimeout)
 	defer cancel()
+	quickest := slices.SortedStableFunc(slices.Values(pods), func(a, b *corev1.Pod) int {
+		one, other := m.disks[a.UID], m.disks[b.UID]
+		return cmp.Or(cmp.Compare(one.took, other.took), one.until.Compare(other.until))
+	})
+	errs := []error{err}
+	for _, pod := range quickest {
+		errs = append(errs, m.measure(limited, pod))
+	}
+	err = errors.Join(errs...)
 	var usages []eviction.Usage
 	for _, pod := range pods {
-		disk, measureErr := m.measure(limited, pod)
-		err = errors.Join(err, measureErr)
-		usages = append(usages, m.usage(pod, byPod[pod.UID], disk))
+		usages = append(usages, m.usage(pod, byPod[pod.UID], m.disks[pod.UID]))
 	}
 	for uid, disk := range m.disks {
 		if time.Since(disk.until) > time.Minute { // its pod has gone
@@ -135,7 +151,7 @@ func (m *Meter) usage(pod *corev1.Pod, containers []*runtimeapi.ContainerStats, 
 		u.Containers[name] = one
 		u.Inodes += int64(c.GetWritableLayer().GetInodesUsed().GetValue())
 	}
-	for name, files := range disk.logs {
+	for name, files := range disk.containers {
 		one := u.Containers[name]
 		one.Storage += files.Bytes
 		u.Containers[name] = one
@@ -144,6 +160,7 @@ func (m *Meter) usage(pod *corev1.Pod, containers []*runtimeapi.ContainerStats, 
 	for _, one := range u.Containers {
 		u.Memory, u.Storage = u.Memory+one.Memory, u.Storage+one.Storage
 	}
+	u.Storage, u.Inodes = u.Storage+disk.hosts.Bytes, u.Inodes+disk.hosts.Inodes
 	for name, files := range disk.volumes {
 		u.Volumes[name] = files.Bytes
 		u.Storage, u.Inodes = u.Storage+files.Bytes, u.Inodes+files.Inodes
@@ -154,40 +171,58 @@ func (m *Meter) usage(pod *corev1.Pod, containers []*runtimeapi.ContainerStats, 
 	return u
 }
 
-// measure measures the logs and emptyDir volumes of a pod on the disk, unless it was done a moment
-// ago. A measurement that takes too long is a part of the truth.
-func (m *Meter) measure(ctx context.Context, pod *corev1.Pod) (measured, error) {
-	begin := time.Now()
-	if have, ok := m.disks[pod.UID]; ok && begin.Before(have.until) {
-		return have, nil
+// measure measures what a pod can write to on the disk, besides the writable layers of its containers:
+// logs, termination messages, the hosts file and emptyDir volumes. It does not if it was done a moment ago, or
+// if ctx is done. A measurement that takes too long is a part of the truth: what was more before counts.
+func (m *Meter) measure(ctx context.Context, pod *corev1.Pod) error {
+	begin, last := time.Now(), m.disks[pod.UID]
+	if begin.Before(last.until) || ctx.Err() != nil {
+		return nil
 	}
-	now := measured{logs: map[string]diskusage.Usage{}, volumes: map[string]diskusage.Usage{}}
+	now := measured{containers: map[string]diskusage.Usage{}, volumes: map[string]diskusage.Usage{}}
 	var errs []error
-	of := func(into map[string]diskusage.Usage, name string, path ...string) {
-		u, err := diskusage.Of(ctx, filepath.Join(path...))
-		into[name] = u
-		if err != nil {
-			errs = append(errs, fmt.Errorf("disk usage of pod %s/%s, %s: %w", pod.Namespace, pod.Name, name, err))
+	of := func(name string, last diskusage.Usage, paths ...string) (u diskusage.Usage) {
+		whole := true
+		for _, path := range paths {
+			one, err := diskusage.Of(ctx, path)
+			if u.Add(one); err != nil {
+				whole = false
+				errs = append(errs, fmt.Errorf("disk usage of pod %s/%s, %s: %w", pod.Namespace, pod.Name, name, err))
+			}
 		}
-	}
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			of(now.logs, list[i].Name, m.config.LogDirectory(pod), list[i].Name)
+		if !whole {
+			u = diskusage.Usage{Bytes: max(u.Bytes, last.Bytes), Inodes: max(u.Inodes, last.Inodes)}
 		}
+		return u
 	}
-	for i := range pod.Spec.EphemeralContainers {
-		name := pod.Spec.EphemeralContainers[i].Name
-		of(now.logs, name, m.config.LogDirectory(pod), name)
+	logs, files := m.config.LogDirectory(pod), m.config.PodDirectory(pod.UID)
+	for _, name := range containerNames(pod) {
+		now.containers[name] = of(name, last.containers[name], filepath.Join(logs, name), filepath.Join(files, "containers", name))
 	}
+	now.hosts = of("etc-hosts", last.hosts, filepath.Join(files, "etc-hosts"))
 	for i := range pod.Spec.Volumes {
 		// The size of a volume in memory is limited by its mount.
 		if v := &pod.Spec.Volumes[i]; v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault {
-			of(now.volumes, v.Name, m.config.PodDirectory(pod.UID), "volumes", "kubernetes.io~empty-dir", v.Name)
+			now.volumes[v.Name] = of(v.Name, last.volumes[v.Name], filepath.Join(files, "volumes", "kubernetes.io~empty-dir", v.Name))
 		}
 	}
-	now.until = time.Now().Add(meterRest * time.Since(begin))
+	now.took = time.Since(begin)
+	now.until = time.Now().Add(meterRest * now.took)
 	m.disks[pod.UID] = now
-	return now, errors.Join(errs...)
+	return errors.Join(errs...)
+}
+
+func containerNames(pod *corev1.Pod) []string {
+	var names []string
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			names = append(names, list[i].Name)
+		}
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		names = append(names, pod.Spec.EphemeralContainers[i].Name)
+	}
+	return names
 }
 
 // ImageFileSystem returns the file system of the runtime's images.
