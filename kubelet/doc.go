@@ -88,7 +88,8 @@
 // of volumes and of the kubelet's state are replaced as a whole or not at all; a damaged one is named when
 // it is read. A registry that hangs holds the other pulls, if they are serial, but no pod whose images are
 // there. What the author of a pod can make grow is bounded: the variables of a container to 16 MiB with all
-// that they expand to, messages in events and statuses to some KiB, and grace periods to 68 years.
+// that they expand to, the files in a pod's volumes that the kubelet writes to 64 MiB, its mounts on the node
+// to 600, messages in events and statuses to some KiB, and grace periods to 68 years.
 //
 // # Not included
 //

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func projectBundle(_ context.Context, s Sources, v *Volume, p *corev1.VolumeProjection, mode fs.FileMode, files map[string]File) (bool, error) {
+func projectBundle(_ context.Context, s Sources, v *Volume, p *corev1.VolumeProjection, mode fs.FileMode, files *content) (bool, error) {
 	b := p.ClusterTrustBundle
 	if b == nil {
 		return false, nil
@@ -30,6 +30,5 @@ func projectBundle(_ context.Context, s Sources, v *Volume, p *corev1.VolumeProj
 	if err != nil {
 		return true, err
 	}
-	files[b.Path] = v.private(anchors, mode)
-	return true, nil
+	return true, files.put(b.Path, v.private(anchors, mode))
 }

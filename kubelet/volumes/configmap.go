@@ -19,7 +19,7 @@ func configMapVolume(s Sources) Plugin {
 	}, s}
 }
 
-func projectConfigMap(ctx context.Context, s Sources, v *Volume, p *corev1.VolumeProjection, mode fs.FileMode, files map[string]File) (bool, error) {
+func projectConfigMap(ctx context.Context, s Sources, v *Volume, p *corev1.VolumeProjection, mode fs.FileMode, files *content) (bool, error) {
 	if p.ConfigMap == nil {
 		return false, nil
 	}
@@ -27,12 +27,5 @@ func projectConfigMap(ctx context.Context, s Sources, v *Volume, p *corev1.Volum
 	if m == nil || err != nil {
 		return true, err
 	}
-	data := map[string][]byte{}
-	for key, value := range m.Data {
-		data[key] = []byte(value)
-	}
-	for key, value := range m.BinaryData {
-		data[key] = value
-	}
-	return true, pick(data, p.ConfigMap.Items, p.ConfigMap.Optional, mode, files)
+	return true, pick(m.Data, m.BinaryData, p.ConfigMap.Items, p.ConfigMap.Optional, mode, files)
 }

@@ -19,7 +19,7 @@ func downwardVolume(s Sources) Plugin {
 	}, s}
 }
 
-func projectDownward(_ context.Context, s Sources, v *Volume, p *corev1.VolumeProjection, mode fs.FileMode, files map[string]File) (bool, error) {
+func projectDownward(_ context.Context, s Sources, v *Volume, p *corev1.VolumeProjection, mode fs.FileMode, files *content) (bool, error) {
 	if p.DownwardAPI == nil {
 		return false, nil
 	}
@@ -34,10 +34,12 @@ func projectDownward(_ context.Context, s Sources, v *Volume, p *corev1.VolumePr
 		default:
 			err = fmt.Errorf("file %q has no source", item.Path)
 		}
+		if err == nil {
+			err = files.add(filepath.Clean(item.Path), []byte(value), itemMode(item.Mode, mode))
+		}
 		if err != nil {
 			return true, err
 		}
-		files[filepath.Clean(item.Path)] = File{Data: []byte(value), Mode: itemMode(item.Mode, mode)}
 	}
 	return true, nil
 }

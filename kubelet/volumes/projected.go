@@ -51,22 +51,22 @@ func (p projection) project(ctx context.Context, v *Volume, projected *corev1.Pr
 	if projected.DefaultMode != nil {
 		mode = fs.FileMode(*projected.DefaultMode)
 	}
-	files := map[string]File{}
+	files := &content{volume: v, files: map[string]File{}}
 	for i := range projected.Sources {
 		if err := p.projectSource(ctx, v, &projected.Sources[i], mode, files); err != nil {
 			return nil, err
 		}
 	}
-	return files, nil
+	return files.files, nil
 }
 
 // projectors are the types of sources. Each adds the files of a source to files, or reports that
 // the source has another type.
-var projectors = []func(ctx context.Context, s Sources, v *Volume, p *corev1.VolumeProjection, mode fs.FileMode, files map[string]File) (mine bool, err error){
+var projectors = []func(ctx context.Context, s Sources, v *Volume, p *corev1.VolumeProjection, mode fs.FileMode, files *content) (mine bool, err error){
 	projectConfigMap, projectSecret, projectDownward, projectToken, projectBundle,
 }
 
-func (p projection) projectSource(ctx context.Context, v *Volume, source *corev1.VolumeProjection, mode fs.FileMode, files map[string]File) error {
+func (p projection) projectSource(ctx context.Context, v *Volume, source *corev1.VolumeProjection, mode fs.FileMode, files *content) error {
 	for _, project := range projectors {
 		if mine, err := project(ctx, p.sources, v, source, mode, files); mine {
 			return err
@@ -76,21 +76,34 @@ func (p projection) projectSource(ctx context.Context, v *Volume, source *corev1
 }
 
 // pick adds the selected keys, or all if none are selected, to files.
-func pick(data map[string][]byte, items []corev1.KeyToPath, optional *bool, mode fs.FileMode, files map[string]File) error {
+func pick[T string | []byte](data map[string]T, more map[string][]byte, items []corev1.KeyToPath, optional *bool, mode fs.FileMode, files *content) error {
 	if len(items) == 0 {
 		for key, value := range data {
-			files[key] = File{Data: value, Mode: mode}
+			if err := files.add(key, []byte(value), mode); err != nil {
+				return err
+			}
+		}
+		for key, value := range more {
+			if err := files.add(key, value, mode); err != nil {
+				return err
+			}
 		}
 	}
 	for _, item := range items {
-		value, ok := data[item.Key]
-		if !ok && optional != nil && *optional {
-			continue
+		add := func(value []byte) error {
+			return files.add(filepath.Clean(item.Path), value, itemMode(item.Mode, mode))
 		}
-		if !ok {
-			return fmt.Errorf("references non-existent config key: %s", item.Key)
+		var err error
+		if value, ok := more[item.Key]; ok {
+			err = add(value)
+		} else if value, ok := data[item.Key]; ok {
+			err = add([]byte(value))
+		} else if optional == nil || !*optional {
+			err = fmt.Errorf("references non-existent config key: %s", item.Key)
 		}
-		files[filepath.Clean(item.Path)] = File{Data: value, Mode: itemMode(item.Mode, mode)}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func secretVolume(s Sources) Plugin {
 	}, s}
 }
 
-func projectSecret(ctx context.Context, s Sources, v *Volume, p *corev1.VolumeProjection, mode fs.FileMode, files map[string]File) (bool, error) {
+func projectSecret(ctx context.Context, s Sources, v *Volume, p *corev1.VolumeProjection, mode fs.FileMode, files *content) (bool, error) {
 	if p.Secret == nil {
 		return false, nil
 	}
@@ -27,5 +27,5 @@ func projectSecret(ctx context.Context, s Sources, v *Volume, p *corev1.VolumePr
 	if secret == nil || err != nil {
 		return true, err
 	}
-	return true, pick(secret.Data, p.Secret.Items, p.Secret.Optional, mode, files)
+	return true, pick(secret.Data, nil, p.Secret.Items, p.Secret.Optional, mode, files)
 }

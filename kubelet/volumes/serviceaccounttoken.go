@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func projectToken(ctx context.Context, s Sources, v *Volume, p *corev1.VolumeProjection, mode fs.FileMode, files map[string]File) (bool, error) {
+func projectToken(ctx context.Context, s Sources, v *Volume, p *corev1.VolumeProjection, mode fs.FileMode, files *content) (bool, error) {
 	if p.ServiceAccountToken == nil {
 		return false, nil
 	}
@@ -15,6 +15,5 @@ func projectToken(ctx context.Context, s Sources, v *Volume, p *corev1.VolumePro
 	if err != nil {
 		return true, err
 	}
-	files[p.ServiceAccountToken.Path] = v.private([]byte(token), mode)
-	return true, nil
+	return true, files.put(p.ServiceAccountToken.Path, v.private([]byte(token), mode))
 }

@@ -70,6 +70,9 @@ type Volume struct {
 	// Directory is for the plugin alone. It is removed, with all that is in it, when the pod is gone.
 	// It exists only if the plugin has created it or is a [TearDowner].
 	Directory string
+
+	// written is the size of the files in the volumes of the pod that this package writes, in bytes.
+	written *int
 }
 
 // FSGroup returns the group of the volumes of the pod, or nil.
@@ -185,9 +188,12 @@ func (s *Set) SetUp(ctx context.Context, pod *corev1.Pod, podDirectory string) (
 	if e, ok := errors.AsType[*ClaimError](err); ok {
 		return nil, &Error{Volume: e.Volumes[0], Err: e}
 	}
-	paths := map[string]string{}
+	if err := checkMounts(pod); err != nil && len(pod.Spec.Volumes) > 0 {
+		return nil, &Error{Volume: pod.Spec.Volumes[0].Name, Err: err}
+	}
+	paths, written := map[string]string{}, 0
 	for i := range pod.Spec.Volumes {
-		v := &Volume{Pod: pod, Spec: &pod.Spec.Volumes[i]}
+		v := &Volume{Pod: pod, Spec: &pod.Spec.Volumes[i], written: &written}
 		name := v.Spec.Name
 		var path string
 		var err error
