@@ -192,12 +192,24 @@ func (p *puller) status(ctx context.Context, spec *runtimeapi.ImageSpec) (*runti
 	return out.GetImage(), nil
 }
 
+// maxCredentials bounds the credentials of a pod that are tried for an image. Each takes a request to the
+// registry while other pulls wait, and one secret can have thousands that match.
+const maxCredentials = 16
+
 // credentials returns those of a pod's pull secrets that match an image, and then the node's. A missing
 // secret is ignored, because the image may not need it.
 func (p *puller) credentials(ctx context.Context, pod *corev1.Pod, image string) ([]*runtimeapi.AuthConfig, error) {
 	optional := true
 	var list []*runtimeapi.AuthConfig
+	read := map[string]bool{}
 	for _, reference := range pod.Spec.ImagePullSecrets {
+		if len(list) >= maxCredentials || ctx.Err() != nil {
+			break
+		}
+		if read[reference.Name] {
+			continue
+		}
+		read[reference.Name] = true
 		secret, err := p.secret(ctx, pod.Namespace, reference.Name, &optional)
 		if err != nil {
 			return nil, err
@@ -209,7 +221,7 @@ func (p *puller) credentials(ctx context.Context, pod *corev1.Pod, image string)
 		if err != nil {
 			return nil, fmt.Errorf("secret %s/%s: %w", pod.Namespace, reference.Name, err)
 		}
-		list = append(list, found...)
+		list = append(list, found[:min(len(found), maxCredentials-len(list))]...)
 	}
 	found, err := images.NodeCredentials(p.directories, image)
 	if err != nil {

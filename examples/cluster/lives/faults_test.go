@@ -71,6 +71,8 @@ func (n *node) inflict(ctx context.Context, r *rand.Rand, most int) {
 		"kubelet stopped":                   func(r *rand.Rand) { n.endKubelet(syscall.SIGTERM); pause(r, 1000); n.startKubelet() },
 		"containerd killed":                 func(r *rand.Rand) { n.killDaemon(); pause(r, 1000); n.restartDaemon() },
 		"containerd killed as it starts":    n.killStartingDaemon,
+		"containerd held":                   func(r *rand.Rand) { n.holdDaemon(r); n.signalDaemon(syscall.SIGCONT) },
+		"containerd held and killed":        func(r *rand.Rand) { n.holdDaemon(r); n.killDaemon(); n.restartDaemon() },
 		"both killed":                       n.killBoth,
 		"shim killed":                       func(r *rand.Rand) { n.killShim(r) },
 		"sandbox killed":                    func(r *rand.Rand) { n.killSandbox(r) },
@@ -109,6 +111,18 @@ func (n *node) killDaemon() {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 		time.Sleep(time.Millisecond)
+	}
+}
+
+// holdDaemon stops containerd, which then takes calls and does not answer them, and waits for some time.
+func (n *node) holdDaemon(r *rand.Rand) {
+	n.signalDaemon(syscall.SIGSTOP)
+	pause(r, 5000)
+}
+
+func (n *node) signalDaemon(signal syscall.Signal) {
+	for _, pid := range n.daemonPIDs() {
+		syscall.Kill(pid, signal)
 	}
 }
 

@@ -26,15 +26,12 @@ import (
 var (
 	count  = flag.Int("lives", 6, "how many pods live")
 	seed   = flag.Uint64("seed", 1, "the seed of pods and faults")
+	atOnce = flag.Int("at-once", 10, "how many pods live at the same time")
 	within = flag.Duration("within", 0, "begin no round after this time; 0 means no limit")
 )
 
-const (
-	// After roundSize lives the node is left alone until it is empty.
-	roundSize = 20
-	// atOnce bounds the pods that live at the same time.
-	atOnce = 10
-)
+// After roundSize lives, or as many as live at once, the node is left alone until it is empty.
+const roundSize = 20
 
 // TestLives lets pods live on a node, parts of which are killed all the time: the kubelet,
 // containerd, a shim, the process of a sandbox, or all of them. What a fault does not concern keeps
@@ -51,7 +48,7 @@ func TestLives(t *testing.T) {
 	start := time.Now()
 	passed := 0
 	for passed < *count && (*within == 0 || time.Since(start) < *within) {
-		size := min(roundSize, *count-passed)
+		size := min(max(roundSize, *atOnce), *count-passed)
 		var plans []*plan
 		for i := range size {
 			plans = append(plans, newPlan(r, fmt.Sprintf("life-%d", passed+i), hostPath))
@@ -79,7 +76,7 @@ func (n *node) round(plans []*plan, r *rand.Rand) {
 	var faults sync.WaitGroup
 	faults.Go(func() { n.inflict(ctx, r, len(plans)) })
 	var lives sync.WaitGroup
-	places := make(chan struct{}, atOnce)
+	places := make(chan struct{}, *atOnce)
 	for _, p := range plans {
 		places <- struct{}{}
 		lives.Go(func() {
