@@ -248,14 +248,23 @@ func (l *nodeLimits) enforce() (bool, error) {
 	return limited, nil
 }
 
+// keptProcesses is the part of the processes and threads of a machine that pods cannot have, unless the
+// configuration reserves another: an eighth, some thousands. Without any, a pod that forks without end takes
+// them all, and the kernel ends a kubelet, runtime or API server that cannot start a thread.
+const keptProcesses = 8
+
 // limitPods limits all pods together to what is not reserved, or to the capacity of the machine, and
 // reports whether it could. The limit does not count the thresholds of evictions: those come first.
 func (l *nodeLimits) limitPods() bool {
 	k := l.kubelet
 	c := k.config
 	list := l.capacityWithProcesses()
+	all := list[podcgroups.Processes]
 	if slices.Contains(c.Cgroups.Enforce, EnforcePods) {
 		list = nodestatus.Allocatable(list, c.SystemReserved, c.KubeReserved)
+	}
+	if left := list[podcgroups.Processes]; left.Cmp(all) == 0 {
+		list[podcgroups.Processes] = *resource.NewQuantity(all.Value()-all.Value()/keptProcesses, resource.DecimalSI)
 	}
 	if err := k.groups.Limit(list); err != nil {
 		k.log.Error(err, "limit all pods", "cgroup", c.CgroupRoot)

@@ -12,6 +12,7 @@ import (
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/cri/memruntime"
 	"github.com/planekit/planekit/kubelet/internal/cgroup"
+	"github.com/planekit/planekit/kubelet/internal/machine"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -103,8 +104,9 @@ func TestCgroupPlaces(t *testing.T) {
 		if l, err := g.Limits(places["some"]); err != nil || l.Memory != 32<<20 {
 			t.Errorf("limits %+v %v", l, err)
 		}
-		if got := processLimit(t, g, root); got == "max" || got == "" {
-			t.Errorf("all pods may have %s processes", got)
+		_, most, err := machine.Processes("/proc")
+		if got, want := processLimit(t, g, root), fmt.Sprint(most-1000); got != want || err != nil {
+			t.Errorf("all pods may have %s processes, want %s of the machine's %d (%v)", got, want, most, err)
 		}
 		time.Sleep(5 * time.Second)
 		for _, path := range []string{root + "/podgone1", root + "/burstable/podgone2", root + "/besteffort/podgone3"} {
@@ -315,4 +317,29 @@ func TestTooManyProcessesReserved(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestPodsLeaveProcesses: pods that fork without end leave the machine an eighth of its processes, unless
+// the configuration reserves another number.
+func TestPodsLeaveProcesses(t *testing.T) {
+	_, most, err := machine.Processes("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for reserved, want := range map[string]int64{"": most - most/8, "10": most - 10} {
+		inBubble(t, memruntime.Config{}, func(t *testing.T, r *rig) {
+			mount := t.TempDir()
+			if err := os.WriteFile(filepath.Join(mount, "cgroup.controllers"), []byte("memory pids\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			r.config.CgroupMount, r.config.CgroupRoot = mount, "/kubepods"
+			if reserved != "" {
+				r.config.KubeReserved = corev1.ResourceList{"pid": resource.MustParse(reserved)}
+			}
+			r.start()
+			if text, err := os.ReadFile(filepath.Join(mount, "kubepods/pids.max")); err != nil || string(text) != fmt.Sprint(want) {
+				t.Errorf("pids.max = %s, %v with %q reserved; want %d", text, err, reserved, want)
+			}
+		})
+	}
 }
