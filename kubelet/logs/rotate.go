@@ -28,6 +28,8 @@ type rotation struct {
 	path string
 	// files is the maximum number of files, path included.
 	files int
+	// most is the maximum size of the older files in bytes.
+	most int64
 	// reopen makes the runtime open path again.
 	reopen func(context.Context) error
 	now    time.Time
@@ -51,6 +53,7 @@ func (r *rotation) rotate(ctx context.Context) error {
 	}
 	// After the rotation there are two more: the log, and the file that it is now.
 	excess := max(0, len(older)-(r.files-2))
+	excess = max(excess, r.tooLarge(older))
 	for _, path := range older[:excess] {
 		r.change("remove " + path)
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -64,6 +67,20 @@ func (r *rotation) rotate(ctx context.Context) error {
 		}
 	}
 	return errors.Join(failed, r.rename(ctx))
+}
+
+// tooLarge returns how many of the older files, oldest first, do not fit.
+func (r *rotation) tooLarge(older []string) int {
+	left := r.most
+	for i := len(older) - 1; i >= 0; i-- {
+		if info, err := os.Lstat(older[i]); err == nil {
+			left -= info.Size()
+		}
+		if left < 0 {
+			return i + 1
+		}
+	}
+	return 0
 }
 
 // older returns the rotated files of the log, oldest first. It removes what an interrupted

@@ -7,7 +7,8 @@
 //	rotator.Run(ctx)
 //
 // A rotation can be interrupted at any step, by a crash or a full disk, without losing a line: the
-// next one finishes it. Nothing is kept in memory.
+// next one finishes it. Nothing is kept in memory. Of a container that writes hundreds of megabytes between
+// two looks, the older lines are lost.
 package logs
 
 import (
@@ -32,6 +33,11 @@ const (
 	DefaultMaxFiles = 5
 	DefaultInterval = 10 * time.Second
 )
+
+// maxExcess bounds the older files of a log: they are removed where they take more than this many times
+// MaxFiles times MaxSize. A container that writes faster than a file can be compressed would otherwise keep
+// its worker longer at each look, and write more in that time than before.
+const maxExcess = 10
 
 // Runtime is the part of CRI that a Rotator uses. Its methods must be safe for concurrent use.
 type Runtime interface {
@@ -172,7 +178,7 @@ func (r *Rotator) container(ctx context.Context, id string) error {
 	}
 	// Not interrupted by the end of ctx between its steps: the runtime would write to a file without
 	// the log's name until the next look.
-	rotation := rotation{path: path, files: r.config.MaxFiles, reopen: func(ctx context.Context) error {
+	rotation := rotation{path: path, files: r.config.MaxFiles, most: maxExcess * int64(r.config.MaxFiles) * r.config.MaxSize, reopen: func(ctx context.Context) error {
 		return reopen(context.WithoutCancel(ctx))
 	}, now: time.Now(), before: r.before}
 	return rotation.rotate(ctx)
