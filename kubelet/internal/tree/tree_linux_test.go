@@ -191,6 +191,29 @@ func TestMovedAway(t *testing.T) {
 	group.Wait()
 }
 
+// TestRemovedMeanwhile: a program that removes a directory while it is walked hides nothing beside it.
+func TestRemovedMeanwhile(t *testing.T) {
+	directory := t.TempDir()
+	const directories = 20
+	for i := range directories {
+		path := filepath.Join(directory, fmt.Sprint(i))
+		if err := errors.Join(os.Mkdir(path, 0o755), os.WriteFile(filepath.Join(path, fmt.Sprint("in ", i)), nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := 0
+	err := tree.Walk(t.Context(), directory, func(_ tree.Directory, f *tree.File) (bool, error) {
+		if name, ok := strings.CutPrefix(f.Name, "in "); ok {
+			seen++
+			return true, os.RemoveAll(filepath.Join(directory, name))
+		}
+		return true, nil
+	})
+	if err != nil || seen != directories {
+		t.Errorf("Walk visits %d files, %v; want %d", seen, err, directories)
+	}
+}
+
 // TestGive: a group gets files and directories, and nothing behind a link.
 func TestGive(t *testing.T) {
 	directory, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")

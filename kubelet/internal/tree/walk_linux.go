@@ -133,6 +133,9 @@ func (c *cursor) entry() (string, error) {
 			if err == unix.EINTR {
 				continue
 			}
+			if err == unix.ENOENT { // the directory was removed
+				return "", nil
+			}
 			if n <= 0 || err != nil {
 				return "", err
 			}
