@@ -117,7 +117,7 @@ func (n *node) killDaemon() {
 // holdDaemon stops containerd, which then takes calls and does not answer them, and waits for some time.
 func (n *node) holdDaemon(r *rand.Rand) {
 	n.signalDaemon(syscall.SIGSTOP)
-	pause(r, 5000)
+	pause(r, 3000)
 }
 
 func (n *node) signalDaemon(signal syscall.Signal) {
