@@ -8,6 +8,7 @@ import (
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver/internal/requestline"
+	"github.com/planekit/planekit/internal/budget"
 	"github.com/planekit/planekit/internal/invalid"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -203,6 +204,9 @@ func (q *request) validateNew(obj runtime.Object) error {
 	errs := validation.ValidateObjectMetaAccessor(m, q.kind.Namespaced, name, field.NewPath("metadata"))
 	if check := q.kind.Strategy.Validate; check != nil {
 		errs = append(errs, check(q.r.Context(), obj)...)
+	}
+	if err := budget.From(q.r.Context()).Err(); err != nil {
+		return err // errs are not complete
 	}
 	if len(errs) > 0 {
 		return invalid.Object(q.kind.gvk.GroupKind(), m.GetName(), errs)

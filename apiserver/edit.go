@@ -8,6 +8,7 @@ import (
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver/internal/ownership"
+	"github.com/planekit/planekit/internal/budget"
 	"github.com/planekit/planekit/internal/invalid"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -197,6 +198,9 @@ func (q *request) validateChange(obj, old runtime.Object) error {
 		}
 	case strategy.ValidateUpdate != nil:
 		errs = append(errs, strategy.ValidateUpdate(q.r.Context(), obj, old)...)
+	}
+	if err := budget.From(q.r.Context()).Err(); err != nil {
+		return err // errs are not complete
 	}
 	if len(errs) > 0 {
 		return invalid.Object(q.kind.gvk.GroupKind(), accessor(obj).GetName(), errs)

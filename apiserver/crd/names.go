@@ -99,7 +99,7 @@ func notStructural(d *definition) error {
 	for i, v := range d.Spec.Versions {
 		schema, err := v.Schema.Schema()
 		if err == nil {
-			_, err = structural.Compile(schema)
+			_, err = structural.Compile(paidFor, schema)
 		}
 		if err != nil {
 			return errors.Join(fmt.Errorf("failed to check validation schema for version %s", v.Name), err)

@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/planekit/planekit/internal/budget"
 	"github.com/planekit/planekit/internal/structural"
 )
 
@@ -27,7 +29,12 @@ type Object struct {
 	// unknown and malformed are what was wrong with the decoded text.
 	unknown   []string
 	malformed error
+	// ctx is that of the request in which the object is about to be decoded; nil without one.
+	ctx context.Context
 }
+
+// Within makes the next decoding charge the budget of ctx.
+func (o *Object) Within(ctx context.Context) { o.ctx = ctx }
 
 var _ runtime.Unstructured = (*Object)(nil)
 
@@ -125,12 +132,16 @@ func metadataOf(m *metav1.ObjectMeta) map[string]any {
 // SetUnstructuredContent implements [runtime.Unstructured]. It takes over content, and completes it by the
 // schema.
 func (o *Object) SetUnstructuredContent(content map[string]any) {
+	ctx := o.ctx
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	*o = Object{version: o.version, completed: true}
-	o.malformed = o.take(content)
+	o.malformed = o.take(ctx, content)
 }
 
 // take fills o from content.
-func (o *Object) take(content map[string]any) error {
+func (o *Object) take(ctx context.Context, content map[string]any) error {
 	for name, to := range map[string]*string{"apiVersion": &o.APIVersion, "kind": &o.Kind} {
 		v, ok := content[name]
 		text, isText := v.(string)
@@ -156,7 +167,11 @@ func (o *Object) take(content map[string]any) error {
 	if err != nil {
 		return err
 	}
-	o.unknown = append(o.unknown, schema.Complete(o.Fields, true)...)
+	unknown, err := schema.Complete(ctx, o.Fields, true)
+	if err != nil {
+		return err
+	}
+	o.unknown = append(o.unknown, unknown...)
 	delete(o.Fields, "apiVersion") // defaults of them have no effect
 	delete(o.Fields, "kind")
 	delete(o.Fields, "metadata")
@@ -191,8 +206,12 @@ func (o *Object) UnmarshalJSON(data []byte) error {
 	if content == nil {
 		return errors.New("an object must be a JSON object")
 	}
+	ctx := o.ctx
+	if ctx == nil { // it is stored
+		ctx = budget.Attach(context.Background(), budget.ForBody(len(data)))
+	}
 	*o = Object{version: o.version, completed: true}
-	return o.take(content)
+	return o.take(ctx, content)
 }
 
 // A List is a list of objects of a custom resource.

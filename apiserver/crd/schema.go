@@ -43,11 +43,11 @@ func (c checker) validateSchema(ctx context.Context, v, old *apiextensions.Custo
 	if s.Nullable {
 		all = append(all, field.Forbidden(path.Child("openAPIV3Schema.nullable"), "nullable cannot be true at the root"))
 	}
-	compiled, err := structural.Compile(s)
+	compiled, err := structural.Compile(ctx, s)
 	if err == nil {
 		errs := structural.Check(at, s)
 		if len(errs) == 0 {
-			errs = checkDefaults(at, compiled)
+			errs = checkDefaults(ctx, at, compiled)
 		}
 		all = append(all, errs...)
 	}
@@ -117,22 +117,22 @@ func rootWithStatus(s *props, path *field.Path) field.ErrorList {
 }
 
 // checkDefaults checks that the defaults in s are valid by their own schemas.
-func checkDefaults(path *field.Path, s *structural.Schema) field.ErrorList {
+func checkDefaults(ctx context.Context, path *field.Path, s *structural.Schema) field.ErrorList {
 	if s == nil {
 		return nil
 	}
 	var all field.ErrorList
 	if s.Default != nil {
-		all = checkDefault(path.Child("default"), s)
+		all = checkDefault(ctx, path.Child("default"), s)
 	}
-	all = append(all, checkDefaults(path.Child("items"), s.Items)...)
+	all = append(all, checkDefaults(ctx, path.Child("items"), s.Items)...)
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		all = append(all, checkDefaults(path.Child("properties").Key(name), s.Properties[name])...)
+		all = append(all, checkDefaults(ctx, path.Child("properties").Key(name), s.Properties[name])...)
 	}
 	return all
 }
 
-func checkDefault(at *field.Path, s *structural.Schema) field.ErrorList {
+func checkDefault(ctx context.Context, at *field.Path, s *structural.Schema) field.ErrorList {
 	value := runtime.DeepCopyJSONValue(s.Default)
 	var all field.ErrorList
 	pruned := runtime.DeepCopyJSONValue(value)
@@ -143,7 +143,7 @@ func checkDefault(at *field.Path, s *structural.Schema) field.ErrorList {
 	if errs := s.ValidateMetadata(at, value, false); len(errs) > 0 {
 		return append(all, errs...)
 	}
-	return append(all, s.Validate(at, value)...)
+	return append(all, s.Validate(ctx, at, value)...)
 }
 
 // schemaChecker checks each schema in another one.

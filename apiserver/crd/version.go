@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/internal/budget"
 	"github.com/planekit/planekit/internal/structural"
 	"github.com/planekit/planekit/kinds/apiextensions"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,6 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
+
+// paidFor is the context in which definitions are compiled that have been accepted.
+var paidFor = budget.Attach(context.Background(), budget.Unlimited)
 
 // A version is one version of a custom resource.
 type version struct {
@@ -42,7 +46,7 @@ func newVersion(d *apiextensions.CustomResourceDefinition, spec *apiextensions.C
 		if source == nil {
 			source = &props{Type: "object"}
 		}
-		compiled, err := structural.Compile(source)
+		compiled, err := structural.Compile(paidFor, source)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +80,7 @@ func (v *version) complete(obj runtime.Object) {
 		return
 	}
 	if s, err := v.schema(); err == nil && o.Fields != nil {
-		s.Complete(o.Fields, true)
+		_, _ = s.Complete(paidFor, o.Fields, true) // the program has made it
 	}
 	o.completed = true
 }
@@ -123,7 +127,7 @@ func (v *version) strategy() apiserver.Strategy {
 			if err != nil {
 				return field.ErrorList{field.InternalError(nil, err)}
 			}
-			errs := s.Validate(nil, o.content(s))
+			errs := s.Validate(ctx, nil, o.content(s))
 			errs = append(errs, v.validateScale(o, true)...)
 			errs = append(errs, s.ValidateMetadata(nil, o.Fields, true)...)
 			errs = append(errs, s.ValidateLists(nil, o.Fields)...)
@@ -135,7 +139,7 @@ func (v *version) strategy() apiserver.Strategy {
 			if err != nil {
 				return field.ErrorList{field.InternalError(nil, err)}
 			}
-			errs := s.ValidateUpdate(nil, o.content(s), was.content(s), true)
+			errs := s.ValidateUpdate(ctx, nil, o.content(s), was.content(s), true)
 			errs = append(errs, v.validateScale(o, true)...)
 			errs = append(errs, s.ValidateMetadata(nil, o.Fields, true)...)
 			if more := s.ValidateLists(nil, o.Fields); len(more) > 0 && len(s.ValidateLists(nil, was.Fields)) == 0 {
@@ -170,7 +174,7 @@ func (v *version) statusStrategy() apiserver.Strategy {
 			}
 			var errs field.ErrorList
 			if status, ok := o.Fields["status"]; ok && s.Properties["status"] != nil {
-				errs = s.Properties["status"].ValidateUpdate(field.NewPath("status"), status, was.Fields["status"], false)
+				errs = s.Properties["status"].ValidateUpdate(ctx, field.NewPath("status"), status, was.Fields["status"], false)
 			}
 			errs = append(errs, v.validateScale(o, false)...)
 			if more := s.ValidateLists(nil, o.Fields); len(more) > 0 && len(s.ValidateLists(nil, was.Fields)) == 0 {

@@ -61,9 +61,9 @@ func BenchmarkTwentyRules(b *testing.B) {
 	ours := func(obj, old map[string]any) int {
 		var wrong int
 		if old == nil {
-			wrong = len(both.ours.Validate(nil, obj))
+			wrong = len(both.ours.Validate(b.Context(), nil, obj))
 		} else {
-			wrong = len(both.ours.ValidateUpdate(nil, obj, old, true))
+			wrong = len(both.ours.ValidateUpdate(b.Context(), nil, obj, old, true))
 		}
 		return wrong + len(mine.Validate(ctx, obj, old, func(string) {}))
 	}

@@ -333,7 +333,7 @@ func (r *realSchema) compare(g generator) (valid, wrong int) {
 		r.both.validate(r.t, r.text, obj, old)
 		obj = r.both.complete(r.t, r.text, obj)
 		r.both.validate(r.t, r.text, obj, old)
-		if len(r.both.ours.Validate(nil, obj)) > 0 && i > 0 {
+		if len(r.both.ours.Validate(t.Context(), nil, obj)) > 0 && i > 0 {
 			continue // rules are for objects that the schema allows
 		}
 		ours, theirs := clone(obj), clone(obj)

@@ -415,7 +415,7 @@ func TestRules(t *testing.T) {
 				return
 			}
 			accepted++
-			ours, err := structural.Compile(source)
+			ours, err := structural.Compile(t.Context(), source)
 			if err != nil {
 				t.Fatal(err)
 			}

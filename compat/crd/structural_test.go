@@ -237,7 +237,7 @@ func compileBoth(t testing.TB, text []byte) *both {
 	}
 	var errTheirs error
 	b.theirs, errTheirs = schema.NewStructural(&internal)
-	if b.ours, err = structural.Compile(b.source); (err == nil) != (errTheirs == nil) {
+	if b.ours, err = structural.Compile(t.Context(), b.source); (err == nil) != (errTheirs == nil) {
 		t.Fatalf("%s: compiled with %v, want %v", text, err, errTheirs)
 	}
 	if err != nil {
@@ -276,7 +276,7 @@ func clone(v map[string]any) map[string]any { return runtime.DeepCopyJSON(v) }
 func (b *both) complete(t *testing.T, text []byte, obj map[string]any) map[string]any {
 	t.Helper()
 	ours, theirs := clone(obj), clone(obj)
-	unknown := b.ours.Complete(ours, true)
+	unknown, err := b.ours.Complete(t.Context(), ours, true)
 	want := pruning.PruneWithOptions(theirs, b.theirs, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
 	defaulting.PruneNonNullableNullsWithoutDefaults(theirs, b.theirs)
 	defaulting.Default(theirs, b.theirs)
@@ -299,7 +299,7 @@ func (b *both) validate(t *testing.T, text []byte, obj, old map[string]any) {
 			t.Fatalf("%s: %s\n%s of %s\nours   %q\ntheirs %q", what, text, encode(obj), encode(old), got, want)
 		}
 	}
-	compare("validation", b.ours.Validate(nil, obj), validation.ValidateCustomResource(nil, obj, b.validator))
+	compare("validation", b.ours.Validate(t.Context(), nil, obj), validation.ValidateCustomResource(nil, obj, b.validator))
 	if !b.structural {
 		return
 	}
@@ -308,7 +308,7 @@ func (b *both) validate(t *testing.T, text []byte, obj, old map[string]any) {
 		return
 	}
 	pair := common.NewCorrelatedObject(obj, old, &model.Structural{Structural: b.theirs})
-	compare("update", b.ours.ValidateUpdate(nil, obj, old, true), validation.ValidateCustomResourceUpdate(nil, obj, old, b.validator, validation.WithRatcheting(pair)))
+	compare("update", b.ours.ValidateUpdate(t.Context(), nil, obj, old, true), validation.ValidateCustomResourceUpdate(nil, obj, old, b.validator, validation.WithRatcheting(pair)))
 	if !b.theirs.XEmbeddedResource {
 		compare("metadata", b.ours.ValidateMetadata(nil, obj, true), objectmeta.Validate(nil, obj, b.theirs, false))
 	}

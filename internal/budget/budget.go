@@ -37,6 +37,9 @@ type Limits struct {
 // second of one processor, and 40 MB.
 var Default = Limits{Steps: 50_000_000, Bytes: 40 << 20}
 
+// Unlimited is the budget of work that was paid for before, such as compiling a schema that has been accepted.
+var Unlimited = Limits{Steps: math.MaxInt64, Bytes: math.MaxInt64}
+
 // ForBody returns the budget of a request whose body has size bytes: the memory is 20 times its size,
 // if that is more than the default.
 func ForBody(size int) Limits {
@@ -96,6 +99,21 @@ func (b *Budget) Work(steps int) error {
 // Memory charges bytes that are about to be allocated, like Work.
 func (b *Budget) Memory(bytes int) error {
 	return b.charge(&b.bytes, int64(bytes), b.limits.Bytes, "bytes")
+}
+
+// Err returns why charges fail: the context has ended, or an earlier charge has exceeded a limit. It returns
+// nil otherwise. A caller of code that cannot return an error checks it afterwards.
+func (b *Budget) Err() error {
+	if err := b.ctx.Err(); err != nil {
+		return err
+	}
+	if n := b.steps.Load(); n > b.limits.Steps {
+		return &Error{Unit: "steps", Limit: b.limits.Steps, Needed: n}
+	}
+	if n := b.bytes.Load(); n > b.limits.Bytes {
+		return &Error{Unit: "bytes", Limit: b.limits.Bytes, Needed: n}
+	}
+	return nil
 }
 
 // Product charges a times c steps, like Work, even if the product does not fit in an int.

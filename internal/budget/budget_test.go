@@ -33,6 +33,27 @@ func TestChargesAddUp(t *testing.T) {
 	if err := budget.From(ctx).Memory(10); err != nil {
 		t.Errorf("Memory(10) of 10 bytes = %v, want nil", err)
 	}
+	if err := budget.From(ctx).Err(); !errors.As(err, &exceeded) || exceeded.Unit != "steps" || exceeded.Needed != 11 {
+		t.Errorf("Err() after 11 of 10 steps = %v, want an Error that needs 11 steps", err)
+	}
+}
+
+// TestErr: a charge of either kind that has failed, or a context that has ended, is found later.
+func TestErr(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	b := budget.New(ctx, budget.Limits{Steps: 10, Bytes: 10})
+	if err := b.Err(); err != nil {
+		t.Errorf("Err() of a new budget = %v, want nil", err)
+	}
+	_ = b.Memory(11)
+	var exceeded *budget.Error
+	if err := b.Err(); !errors.As(err, &exceeded) || exceeded.Unit != "bytes" || exceeded.Needed != 11 {
+		t.Errorf("Err() after 11 of 10 bytes = %v, want an Error that needs 11 bytes", err)
+	}
+	cancel()
+	if err := b.Err(); !errors.Is(err, context.Canceled) {
+		t.Errorf("Err() after the client left = %v, want context.Canceled", err)
+	}
 }
 
 func TestHugeProduct(t *testing.T) {

@@ -1,6 +1,7 @@
 package structural
 
 import (
+	"context"
 	"slices"
 	"strconv"
 )
@@ -9,22 +10,29 @@ import (
 var metaFields = map[string]bool{"apiVersion": true, "kind": true, "metadata": true}
 
 // Complete removes from obj the fields that the schema does not have and the nulls that it does not allow,
-// sets defaults, and returns the sorted paths of the removed fields. A root has the fields of every
-// resource, which are left alone.
-func (s *Schema) Complete(obj map[string]any, root bool) (unknown []string) {
+// sets defaults, and returns the sorted paths of the removed fields, of which it leaves out some if there are
+// very many. A root has the fields of every resource, which are left alone.
+//
+// Complete charges the defaults to the budget of ctx. It fails if that does not cover them; obj is then not
+// complete.
+func (s *Schema) Complete(ctx context.Context, obj map[string]any, root bool) (unknown []string, err error) {
 	if s == nil {
 		s = &Schema{}
 	}
-	c := completion{}
+	c := completion{meter: newMeter(ctx)}
 	c.object(obj, s, root || s.Embedded, s.Preserve)
 	slices.Sort(c.unknown)
-	return c.unknown
+	return c.unknown, c.meter.err
 }
 
 // completion is one pass over an object.
 type completion struct {
 	path    []byte
 	unknown []string
+	// named is how long the paths in unknown are.
+	named int
+	// meter charges defaults; nil without.
+	meter *meter
 	// noDefaults leaves absent fields absent, and keepNulls those that are null and may not be.
 	noDefaults, keepNulls bool
 }
@@ -36,6 +44,18 @@ func (c *completion) key(name string) int {
 	}
 	c.path = append(c.path, name...)
 	return length
+}
+
+// maxUnknown and maxNamed bound the paths of removed fields, and their length in bytes.
+const maxUnknown, maxNamed = 1000, 64 << 10
+
+// remember adds the path to those of the removed fields.
+func (c *completion) remember() {
+	if len(c.unknown) >= maxUnknown || c.named+len(c.path) > maxNamed {
+		return
+	}
+	c.unknown = append(c.unknown, string(c.path))
+	c.named += len(c.path)
 }
 
 func (c *completion) index(i int) int {
@@ -64,6 +84,9 @@ func (c *completion) object(obj map[string]any, s *Schema, embedded, preserve bo
 		return
 	}
 	for name, v := range obj {
+		if c.meter != nil && c.meter.err != nil {
+			return
+		}
 		part, known := s.field(name)
 		length := c.key(name)
 		switch {
@@ -71,21 +94,21 @@ func (c *completion) object(obj map[string]any, s *Schema, embedded, preserve bo
 			c.replaceNull(obj, name, part)
 		case embedded && metaFields[name]:
 			if !c.noDefaults && known && part != nil {
-				part.fill(v, true)
+				part.fill(v, true, c.meter)
 			}
 		case known:
 			c.value(v, part, false)
 		case preserve:
 		default:
 			if !metaFields[name] || length > 0 {
-				c.unknown = append(c.unknown, string(c.path))
+				c.remember()
 			}
 			delete(obj, name)
 		}
 		c.path = c.path[:length]
 	}
 	if !c.noDefaults {
-		s.setDefaults(obj)
+		s.setDefaults(obj, c.meter)
 	}
 }
 
@@ -94,7 +117,7 @@ func (c *completion) replaceNull(obj map[string]any, name string, s *Schema) {
 	if s.settled == nil {
 		delete(obj, name)
 	} else if !c.noDefaults {
-		obj[name] = s.newDefault()
+		obj[name] = s.newDefault(c.meter)
 	}
 }
 
@@ -102,7 +125,7 @@ func (c *completion) replaceNull(obj map[string]any, name string, s *Schema) {
 func (c *completion) removeAll(obj map[string]any) {
 	for name := range obj {
 		length := c.key(name)
-		c.unknown = append(c.unknown, string(c.path))
+		c.remember()
 		c.path = c.path[:length]
 		delete(obj, name)
 	}
@@ -116,7 +139,7 @@ func (c *completion) list(items []any, s *Schema, preserve bool) {
 	for i := range items {
 		length := c.index(i)
 		if items[i] == nil && part != nil && !part.Nullable && !c.noDefaults {
-			items[i] = part.newDefault()
+			items[i] = part.newDefault(c.meter)
 		} else if part != nil || !preserve {
 			c.value(items[i], part, preserve)
 		}

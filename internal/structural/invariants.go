@@ -3,7 +3,7 @@ package structural
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
+	"regexp/syntax"
 	"sort"
 
 	"github.com/planekit/planekit/kinds/apiextensions"
@@ -22,16 +22,16 @@ func Check(path *field.Path, s *props) field.ErrorList {
 	return all
 }
 
-// place is where in a schema another one is.
-type place int
+// level is where in a schema another one is.
+type level int
 
 const (
-	atRoot place = iota
+	atRoot level = iota
 	atItems
 	atField
 )
 
-func invariants(s *props, at place, path *field.Path) field.ErrorList {
+func invariants(s *props, at level, path *field.Path) field.ErrorList {
 	if s == nil {
 		return nil
 	}
@@ -64,7 +64,7 @@ func invariants(s *props, at place, path *field.Path) field.ErrorList {
 }
 
 // typeOf checks the type of s.
-func typeOf(s *props, preserve bool, at place, path *field.Path) field.ErrorList {
+func typeOf(s *props, preserve bool, at level, path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	const embedded = "must be object if x-kubernetes-embedded-resource is true"
 	switch {
@@ -74,7 +74,7 @@ func typeOf(s *props, preserve bool, at place, path *field.Path) field.ErrorList
 		all = append(all, field.Invalid(path.Child("type"), s.Type, embedded))
 	case s.XEmbeddedResource:
 	case s.Type == "" && !s.XIntOrString && !preserve:
-		where := map[place]string{atRoot: "at the root", atItems: "for specified array items", atField: "for specified object fields"}[at]
+		where := map[level]string{atRoot: "at the root", atItems: "for specified array items", atField: "for specified object fields"}[at]
 		all = append(all, field.Required(path.Child("type"), "must not be empty "+where))
 	}
 	if s.XEmbeddedResource && s.AdditionalProperties != nil {
@@ -87,7 +87,7 @@ func typeOf(s *props, preserve bool, at place, path *field.Path) field.ErrorList
 }
 
 // resourceFields checks the schemas of the fields that every resource has.
-func resourceFields(s *props, preserve bool, where place, path *field.Path) field.ErrorList {
+func resourceFields(s *props, preserve bool, where level, path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	resource := where == atRoot || s.XEmbeddedResource
 	for _, name := range []string{"kind", "apiVersion"} {
@@ -111,7 +111,7 @@ func resourceFields(s *props, preserve bool, where place, path *field.Path) fiel
 }
 
 // values checks what s says about values, and the schemas in it that do nothing else.
-func values(s *props, skipAnyOf, skipFirstAllOf bool, at place, path *field.Path) field.ErrorList {
+func values(s *props, skipAnyOf, skipFirstAllOf bool, at level, path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	if !skipAnyOf {
 		for i := range s.AnyOf {
@@ -126,7 +126,7 @@ func values(s *props, skipAnyOf, skipFirstAllOf bool, at place, path *field.Path
 	}
 	all = append(all, nested(s.Not, false, at, path.Child("not"))...)
 	if s.Pattern != "" {
-		if _, err := regexp.Compile(s.Pattern); err != nil {
+		if _, err := syntax.Parse(s.Pattern, syntax.Perl); err != nil {
 			all = append(all, field.Invalid(path.Child("pattern"), s.Pattern, fmt.Sprintf("must be a valid regular expression, but isn't: %v", err)))
 		}
 	}
@@ -134,7 +134,7 @@ func values(s *props, skipAnyOf, skipFirstAllOf bool, at place, path *field.Path
 }
 
 // nested checks a schema that may only restrict values.
-func nested(s *props, skipAnyOf bool, at place, path *field.Path) field.ErrorList {
+func nested(s *props, skipAnyOf bool, at level, path *field.Path) field.ErrorList {
 	if s == nil {
 		return nil
 	}

@@ -6,35 +6,42 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateLists returns the items that a list of type set, or of type map, has twice.
+// ValidateLists returns the items that a list of type set, or of type map, has twice: at most some hundred errors, and
+// one that says so if there are more.
 func (s *Schema) ValidateLists(path *field.Path, v any) field.ErrorList {
-	if s == nil || !s.lists {
-		return nil
+	f := &findings{path: path}
+	s.validateLists(f, path, v)
+	return f.errs
+}
+
+func (s *Schema) validateLists(f *findings, path *field.Path, v any) {
+	if s == nil || !s.lists || f.full {
+		return
 	}
-	var all field.ErrorList
 	switch v := v.(type) {
 	case map[string]any:
 		for name, value := range v {
 			if p := s.Properties[name]; p != nil {
-				all = append(all, p.ValidateLists(path.Child(name), value)...)
+				p.validateLists(f, path.Child(name), value)
 			} else if s.Additional != nil {
-				all = append(all, s.Additional.ValidateLists(path.Key(name), value)...)
+				s.Additional.validateLists(f, path.Key(name), value)
 			}
 		}
 	case []any:
 		switch s.ListType {
 		case "set":
 			for _, i := range repeated(v) {
-				all = append(all, field.Duplicate(path.Index(i), v[i]))
+				if !f.add(field.Duplicate(path.Index(i), v[i])) {
+					return
+				}
 			}
 		case "map":
-			all = append(all, s.repeatedKeys(path, v)...)
+			s.repeatedKeys(f, path, v)
 		}
 		for i, item := range v {
-			all = append(all, s.Items.ValidateLists(path.Index(i), item)...)
+			s.Items.validateLists(f, path.Index(i), item)
 		}
 	}
-	return all
 }
 
 // repeated returns the indexes at which items occur for the second time.
@@ -61,13 +68,14 @@ func repeated(items []any) []int {
 // compound is the JSON of an object or a list, which no string equals.
 type compound string
 
-// repeatedKeys returns the items of a list of type map whose keys occur twice.
-func (s *Schema) repeatedKeys(path *field.Path, items []any) field.ErrorList {
+// repeatedKeys finds the items of a list of type map whose keys occur twice.
+func (s *Schema) repeatedKeys(f *findings, path *field.Path, items []any) {
 	keys := make([]any, len(items))
 	for i, item := range items {
 		fields, ok := item.(map[string]any)
 		if item != nil && !ok {
-			return field.ErrorList{field.Invalid(path.Index(i), item, "must be an object for an array of list-type map")}
+			f.add(field.Invalid(path.Index(i), item, "must be an object for an array of list-type map"))
+			return
 		}
 		key := map[string]any{}
 		for _, name := range s.ListMapKeys {
@@ -77,9 +85,9 @@ func (s *Schema) repeatedKeys(path *field.Path, items []any) field.ErrorList {
 		}
 		keys[i] = key
 	}
-	var all field.ErrorList
 	for _, i := range repeated(keys) {
-		all = append(all, field.Duplicate(path.Index(i), keys[i]))
+		if !f.add(field.Duplicate(path.Index(i), keys[i])) {
+			return
+		}
 	}
-	return all
 }

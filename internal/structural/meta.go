@@ -34,11 +34,8 @@ func (s *Schema) withMeta() *Schema {
 
 // EnumTexts returns the values that are texts of those to which s restricts its own.
 func (s *Schema) EnumTexts() []string {
-	var all []string
-	for _, v := range s.checks.enum {
-		if text, ok := v.(string); ok {
-			all = append(all, text)
-		}
+	if s.checks.enum == nil {
+		return nil
 	}
-	return all
+	return s.checks.enum.texts
 }

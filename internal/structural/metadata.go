@@ -146,6 +146,14 @@ func (s *Schema) CoerceMetadata(root map[string]any) ([]string, *field.Error) {
 	return unknown, nil
 }
 
+// appendNames appends the names of unknown fields unless there are very many.
+func appendNames(all, more []string) []string {
+	if len(all)+len(more) > maxUnknown {
+		return all
+	}
+	return append(all, more...)
+}
+
 // coercion makes the metadata of embedded resources that of objects.
 type coercion struct {
 	// dropInvalid removes fields of the wrong type, which are errors otherwise.
@@ -162,7 +170,7 @@ func (c coercion) value(path *field.Path, s *Schema, v any) (unknown []string, e
 	case []any:
 		for i, item := range v {
 			more, err := c.value(path.Index(i), s.Items, item)
-			if unknown = append(unknown, more...); err != nil {
+			if unknown = appendNames(unknown, more); err != nil {
 				return unknown, err
 			}
 		}
@@ -183,7 +191,7 @@ func (c coercion) object(path *field.Path, s *Schema, obj map[string]any, embedd
 			part, at = s.Additional, path.Key(name)
 		}
 		more, err := c.value(at, part, value)
-		if unknown = append(unknown, more...); err != nil {
+		if unknown = appendNames(unknown, more); err != nil {
 			return unknown, err
 		}
 	}
@@ -222,30 +230,39 @@ func (c coercion) resource(path *field.Path, obj map[string]any) ([]string, *fie
 	return unknown, nil
 }
 
-// ValidateMetadata returns what is wrong with the kinds and the metadata of embedded resources.
+// ValidateMetadata returns what is wrong with the kinds and the metadata of embedded resources: at most some hundred
+// errors, and one that says so if there are more.
 func (s *Schema) ValidateMetadata(path *field.Path, v any, root bool) field.ErrorList {
-	if s == nil || !s.embeds {
-		return nil
+	f := &findings{path: path}
+	s.validateMetadata(f, path, v, root)
+	return f.errs
+}
+
+func (s *Schema) validateMetadata(f *findings, path *field.Path, v any, root bool) {
+	if s == nil || !s.embeds || f.full {
+		return
 	}
-	var all field.ErrorList
 	switch v := v.(type) {
 	case map[string]any:
 		if s.Embedded && !root {
-			all = append(all, validateEmbedded(path, v)...)
+			for _, err := range validateEmbedded(path, v) {
+				if !f.add(err) {
+					return
+				}
+			}
 		}
 		for name, value := range v {
 			if p := s.Properties[name]; p != nil {
-				all = append(all, p.ValidateMetadata(path.Child(name), value, false)...)
+				p.validateMetadata(f, path.Child(name), value, false)
 			} else if s.Additional != nil {
-				all = append(all, s.Additional.ValidateMetadata(path.Key(name), value, false)...)
+				s.Additional.validateMetadata(f, path.Key(name), value, false)
 			}
 		}
 	case []any:
 		for i, item := range v {
-			all = append(all, s.Items.ValidateMetadata(path.Index(i), item, false)...)
+			s.Items.validateMetadata(f, path.Index(i), item, false)
 		}
 	}
-	return all
 }
 
 func validateEmbedded(path *field.Path, obj map[string]any) field.ErrorList {

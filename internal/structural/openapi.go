@@ -8,11 +8,14 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// openapi returns s as kube-openapi validates with it. It is made when it is used, which most schemas
-// never see, and kept for as long as the garbage collector leaves it.
+// openapi returns what s says of a value itself, without the values in it, as kube-openapi validates with it. It is
+// made when it is used, which most schemas never see, and kept for as long as the garbage collector leaves it.
 func (s *Schema) openapi() (*spec.Schema, error) {
 	if s.bare != nil {
 		return s.bare.openapi()
+	}
+	if s.spec == nil {
+		return s.toOpenAPI()
 	}
 	if before := s.spec.Load(); before != nil {
 		if made := before.Value(); made != nil {
@@ -28,30 +31,10 @@ func (s *Schema) openapi() (*spec.Schema, error) {
 }
 
 func (s *Schema) toOpenAPI() (*spec.Schema, error) {
-	out, err := toOpenAPI(s.Source)
-	if err != nil {
-		return nil, err
-	}
-	if len(s.Properties) > 0 {
-		out.Properties = make(map[string]spec.Schema, len(s.Properties))
-	}
-	for name, part := range s.Properties {
-		one, err := part.openapi()
-		if err != nil {
-			return nil, err
-		}
-		out.Properties[name] = *one
-	}
-	if s.Additional != nil {
-		if out.AdditionalProperties.Schema, err = s.Additional.openapi(); err != nil {
-			return nil, err
-		}
-	}
-	if s.Items != nil {
-		out.Items = &spec.SchemaOrArray{}
-		out.Items.Schema, err = s.Items.openapi()
-	}
-	return out, err
+	source := *s.Source
+	source.Properties, source.Items, source.AdditionalProperties = nil, nil, nil
+	source.AllOf, source.AnyOf, source.OneOf, source.Not = nil, nil, nil, nil
+	return toOpenAPI(&source)
 }
 
 // toOpenAPI converts s to the type that kube-openapi validates with.

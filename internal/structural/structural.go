@@ -16,12 +16,10 @@
 package structural
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
-	"regexp"
 	"sync"
 	"sync/atomic"
 	"weak"
@@ -56,6 +54,8 @@ type Schema struct {
 	checks *checks
 	// settled is the part of Default that objects get.
 	settled any
+	// defaulting is nil if there are no defaults here.
+	defaulting *defaulting
 	// deep facts, of this schema and all below.
 	lists, embeds bool
 	// spec holds what openapi has returned, until nothing else does.
@@ -67,18 +67,20 @@ type Schema struct {
 }
 
 // Compile compiles s. It fails if s uses a keyword that no structural schema may have.
-func Compile(s *apiextensions.JSONSchemaProps) (*Schema, error) {
+//
+// It charges the programs of patterns to the budget of ctx.
+func Compile(ctx context.Context, s *apiextensions.JSONSchemaProps) (*Schema, error) {
 	if s == nil {
 		return nil, nil
 	}
-	out, err := compile(s)
+	out, err := compile(ctx, s)
 	if err == nil {
 		out.settle(out, nil)
 	}
 	return out, err
 }
 
-func compile(s *apiextensions.JSONSchemaProps) (*Schema, error) {
+func compile(ctx context.Context, s *apiextensions.JSONSchemaProps) (*Schema, error) {
 	if err := unsupported(s); err != nil {
 		return nil, err
 	}
@@ -98,7 +100,7 @@ func compile(s *apiextensions.JSONSchemaProps) (*Schema, error) {
 			return nil, fmt.Errorf("default: %w", err)
 		}
 	}
-	if err := out.compileBelow(s); err != nil {
+	if err := out.compileBelow(ctx, s); err != nil {
 		return nil, err
 	}
 	out.lists = out.ListType == "set" || out.ListType == "map"
@@ -107,7 +109,10 @@ func compile(s *apiextensions.JSONSchemaProps) (*Schema, error) {
 		out.lists = out.lists || part.lists
 		out.embeds = out.embeds || part.embeds
 	}
-	out.checks = compileChecks(s)
+	var err error
+	if out.checks, err = compileChecks(ctx, s); err != nil {
+		return nil, err
+	}
 	if out.Embedded {
 		out.whole = sync.OnceValue(out.withMeta)
 	}
@@ -133,13 +138,13 @@ var plainKeywords = map[string]*apiextensions.JSONSchemaProps{
 	"number": {Type: "number"}, "object": {Type: "object"}, "string": {Type: "string"},
 }
 
-func (s *Schema) compileBelow(from *apiextensions.JSONSchemaProps) (err error) {
+func (s *Schema) compileBelow(ctx context.Context, from *apiextensions.JSONSchemaProps) (err error) {
 	if from.Items != nil {
 		if len(from.Items.JSONSchemas) > 0 {
 			return errors.New("OpenAPIV3Schema 'items' must be a schema, but is an array")
 		}
 		if from.Items.Schema != nil {
-			if s.Items, err = compile(from.Items.Schema); err != nil {
+			if s.Items, err = compile(ctx, from.Items.Schema); err != nil {
 				return err
 			}
 		}
@@ -148,14 +153,14 @@ func (s *Schema) compileBelow(from *apiextensions.JSONSchemaProps) (err error) {
 		s.Properties = make(map[string]*Schema, len(from.Properties))
 	}
 	for name, p := range from.Properties {
-		if s.Properties[name], err = compile(&p); err != nil {
+		if s.Properties[name], err = compile(ctx, &p); err != nil {
 			return err
 		}
 	}
 	if a := from.AdditionalProperties; a != nil {
 		s.HasAdditional = true
 		if a.Schema != nil {
-			s.Additional, err = compile(a.Schema)
+			s.Additional, err = compile(ctx, a.Schema)
 		}
 	}
 	return err
@@ -220,86 +225,4 @@ func unsupportedBelow(s *apiextensions.JSONSchemaProps) (err error) {
 		return err == nil
 	})
 	return err
-}
-
-// checks are the validations of one value, beside its type.
-type checks struct {
-	// slow is set if kube-openapi is to decide.
-	slow           bool
-	format         string
-	min, max       *float64
-	exMin, exMax   bool
-	minLen, maxLen int64 // -1 is none, as below
-	pattern        *regexp.Regexp
-	minItems       int64
-	maxItems       int64
-	minProps       int64
-	maxProps       int64
-	required       []string
-	enum           []any
-}
-
-func orNone(p *int64) int64 {
-	if p == nil {
-		return -1
-	}
-	return *p
-}
-
-// noChecks has no validation. Most schemas share it.
-var noChecks = &checks{minLen: -1, maxLen: -1, minItems: -1, maxItems: -1, minProps: -1, maxProps: -1}
-
-func compileChecks(s *apiextensions.JSONSchemaProps) *checks {
-	c := &checks{
-		min: s.Minimum, max: s.Maximum, exMin: s.ExclusiveMinimum, exMax: s.ExclusiveMaximum,
-		minLen: orNone(s.MinLength), maxLen: orNone(s.MaxLength), minItems: orNone(s.MinItems), maxItems: orNone(s.MaxItems),
-		minProps: orNone(s.MinProperties), maxProps: orNone(s.MaxProperties), required: s.Required,
-	}
-	c.format = usedFormat(s)
-	c.slow = s.MultipleOf != nil || s.UniqueItems || len(s.AllOf)+len(s.AnyOf)+len(s.OneOf) > 0 || s.Not != nil
-	if s.XIntOrString && c.slow {
-		c.slow = !plainIntOrString(s)
-	}
-	for _, limit := range []*float64{s.Minimum, s.Maximum} {
-		// Limits that are no integers of a few digits are compared in one of several ways.
-		if limit != nil && (*limit != math.Trunc(*limit) || math.Abs(*limit) > 1<<52) {
-			c.slow = true
-		}
-	}
-	if s.Pattern != "" {
-		var err error
-		if c.pattern, err = regexp.Compile(s.Pattern); err != nil {
-			c.slow = true
-		}
-	}
-	for _, e := range s.Enum {
-		var v any
-		if len(e.Raw) > 0 && utiljson.Unmarshal(e.Raw, &v) != nil {
-			c.slow = true
-		}
-		switch v.(type) {
-		case string, bool:
-		default:
-			c.slow = true // numbers are converted before they are compared
-		}
-		c.enum = append(c.enum, v)
-	}
-	if reflect.DeepEqual(c, noChecks) {
-		return noChecks
-	}
-	return c
-}
-
-// plainIntOrString reports whether the only thing that s says in anyOf or allOf is that a value is an integer
-// or a string, as the extension does.
-func plainIntOrString(s *apiextensions.JSONSchemaProps) bool {
-	return s.MultipleOf == nil && !s.UniqueItems && len(s.AllOf) == 0 && len(s.OneOf) == 0 && s.Not == nil && isIntOrString(s.AnyOf)
-}
-
-func isIntOrString(anyOf []apiextensions.JSONSchemaProps) bool {
-	if len(anyOf) != 2 {
-		return false
-	}
-	data, err := json.Marshal(anyOf)
-	return err == nil && string(data) == `[{"type":"integer"},{"type":"string"}]`
 }

@@ -1,6 +1,7 @@
 package structural_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -23,7 +24,7 @@ func compile(t testing.TB, text string) *structural.Schema {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := structural.Compile(&source)
+	s, err := structural.Compile(context.Background(), &source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func decode(t testing.TB, text string) map[string]any {
 }
 
 func Example() {
-	s, err := structural.Compile(&apiextensions.JSONSchemaProps{Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{
+	s, err := structural.Compile(context.Background(), &apiextensions.JSONSchemaProps{Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{
 		"color": {Type: "string", Default: &apiextensions.JSON{Raw: []byte(`"red"`)}},
 		"size":  {Type: "integer"},
 	}})
@@ -48,10 +49,11 @@ func Example() {
 		panic(err)
 	}
 	obj := map[string]any{"size": "large", "weight": int64(3)}
-	fmt.Println(s.Complete(obj, true), obj)
-	fmt.Println(s.Validate(nil, obj))
+	unknown, err := s.Complete(context.Background(), obj, true)
+	fmt.Println(unknown, err, obj)
+	fmt.Println(s.Validate(context.Background(), nil, obj))
 	// Output:
-	// [weight] map[color:red size:large]
+	// [weight] <nil> map[color:red size:large]
 	// [size: Invalid value: "string": size in body must be of type integer: "string"]
 }
 
@@ -70,8 +72,8 @@ func TestComplete(t *testing.T) {
 		{`{"properties":{"a":{"type":"array","x-kubernetes-preserve-unknown-fields":true}}}`, `{"a":[{"b":1}]}`, `{"a":[{"b":1}]}`, "[]"},
 	} {
 		obj := decode(t, test.object)
-		unknown := compile(t, test.schema).Complete(obj, true)
-		if got := fmt.Sprint(unknown); got != test.unknown {
+		unknown, err := compile(t, test.schema).Complete(t.Context(), obj, true)
+		if got := fmt.Sprint(unknown); err != nil || got != test.unknown {
 			t.Errorf("%s of %s: unknown are %s, want %s", test.schema, test.object, got, test.unknown)
 		}
 		if !reflect.DeepEqual(obj, decode(t, test.want)) {
@@ -91,7 +93,7 @@ func TestRatcheting(t *testing.T) {
 		`{"a":9,"l":[9,9,1],"o":2}`:                                     2,
 		`{"a":9,"m":[{"k":"z","v":9},{"k":"x","v":9},{"k":"y","v":7}]}`: 2,
 	} {
-		if errs := s.ValidateUpdate(nil, decode(t, object), old, true); len(errs) != want {
+		if errs := s.ValidateUpdate(t.Context(), nil, decode(t, object), old, true); len(errs) != want {
 			t.Errorf("%s: %v, want %d errors", object, errs, want)
 		}
 	}
@@ -130,18 +132,20 @@ func FuzzComplete(f *testing.F) {
 			return
 		}
 		structural.Check(pathA, &source)
-		s, err := structural.Compile(&source)
+		s, err := structural.Compile(context.Background(), &source)
 		if err != nil {
 			return
 		}
 		s = s.Shared()
-		s.Complete(obj, true)
+		if _, err := s.Complete(t.Context(), obj, true); err != nil {
+			return
+		}
 		once := runtime.DeepCopyJSON(obj)
-		if unknown := s.Complete(obj, true); len(unknown) > 0 {
+		if unknown, err := s.Complete(t.Context(), obj, true); err == nil && len(unknown) > 0 {
 			t.Errorf("%s: left %v", schema, unknown)
 		}
-		s.Validate(nil, obj)
-		s.ValidateUpdate(nil, obj, once, true)
+		s.Validate(t.Context(), nil, obj)
+		s.ValidateUpdate(t.Context(), nil, obj, once, true)
 		s.ValidateLists(nil, obj)
 		s.ValidateMetadata(nil, obj, true)
 		_, _ = s.CoerceMetadata(obj)

@@ -2,43 +2,175 @@ package structural
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/planekit/planekit/internal/pattern"
 	"github.com/planekit/planekit/kinds/apiextensions"
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
-// valid reports whether v is valid, as kube-openapi would.
-func (s *Schema) valid(v any) bool {
+// pass is one pass of validation over a value.
+type pass struct {
+	*meter
+	// cheap is how many steps more the matches of patterns may take that are not counted one by one.
+	cheap int
+}
+
+// cheapMatches is how many steps the matches of patterns may take in one pass before they are counted one by one,
+// which takes three times as long.
+const cheapMatches = 3_000_000
+
+func newPass(m *meter) *pass { return &pass{meter: m, cheap: cheapMatches} }
+
+// valid reports whether v is valid, as kube-openapi would. A value that is the same in was is valid. was is nil if
+// v has no former value. The result means nothing once the budget is exceeded.
+func (c *pass) valid(s *Schema, v any, was *Pair, root bool) bool {
+	return c.fulfils(s, v, was, root) || was.Equal()
+}
+
+func (c *pass) fulfils(s *Schema, v any, was *Pair, root bool) bool {
+	return c.work(1) && c.ownValid(s, v) && c.alsoValid(s, v) && s.below(v, was, root, func(_ place, part *Schema, v any, was *Pair) bool {
+		return c.valid(part, v, was, false)
+	})
+}
+
+// A place is that of a value in another one: the name of a field, or the index of an item.
+type place struct {
+	name  string
+	index int
+}
+
+// below calls do for each value in v that has a schema, until it returns false.
+func (s *Schema) below(v any, was *Pair, root bool, do func(at place, part *Schema, v any, was *Pair) bool) bool {
+	switch v := v.(type) {
+	case []any:
+		if s.Items == nil {
+			return true
+		}
+		for i, item := range v {
+			if !do(place{index: i}, s.Items, item, was.Index(i)) {
+				return false
+			}
+		}
+	case map[string]any:
+		if len(s.Properties) == 0 && s.Additional == nil {
+			return true
+		}
+		for name, value := range v {
+			part := s.Properties[name]
+			if part == nil {
+				part = s.Additional
+			}
+			if part == nil {
+				continue
+			}
+			var former *Pair
+			if was != nil && !(root && (name == "kind" || name == "apiVersion")) {
+				former = was.Key(name)
+			}
+			if !do(place{name: name}, part, value, former) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// The steps of a call of kube-openapi for one schema and one value, and for each of two values that it compares.
+const openapiSteps, compareSteps = 200, 20
+
+// ownValid reports whether v fulfils what s says of the value itself.
+func (c *pass) ownValid(s *Schema, v any) bool {
 	if s.checks.slow || s.odd(v) {
-		schema, err := s.openapi()
-		return err == nil && validate.NewSchemaValidator(schema, nil, "", strfmt.Default).Validate(v).IsValid()
+		return c.openapiValid(s, v)
 	}
-	c := s.checks
+	if s.checks == noChecks && s.Type == "" && !s.HasAdditional && !s.IntOrString {
+		return true
+	}
 	if v == nil {
-		return (s.Type == "" && !s.IntOrString || s.Nullable) && len(c.enum) == 0
+		return (s.Type == "" && !s.IntOrString || s.Nullable) && s.checks.enum == nil
 	}
-	if len(c.enum) > 0 && !slices.Contains(c.enum, v) {
+	if e := s.checks.enum; e != nil && !e.has(v, c.meter) {
 		return false
 	}
 	switch v := v.(type) {
 	case string:
-		return s.takes("string") && c.validString(v)
+		return s.takes("string") && c.validString(s.checks, v)
 	case bool:
 		return s.takes("boolean")
 	case int64:
-		return (s.takes("integer") || s.Type == "number") && c.validInteger(v)
+		return (s.takes("integer") || s.Type == "number") && s.checks.validInteger(v)
 	case float64:
-		return s.takes("number") && c.validNumber(v)
+		return s.takes("number") && s.checks.validNumber(v)
 	case []any:
-		return s.takes("array") && s.validList(v)
+		n := int64(len(v))
+		return s.takes("array") && n >= s.checks.minItems && (s.checks.maxItems < 0 || n <= s.checks.maxItems)
 	case map[string]any:
-		return s.takes("object") && s.validObject(v)
+		return s.takes("object") && c.validObject(s, v)
 	}
 	return false
+}
+
+// openapiValid is ownValid by kube-openapi.
+func (c *pass) openapiValid(s *Schema, v any) bool {
+	steps := openapiSteps
+	if items, ok := v.([]any); ok && s.checks.unique {
+		steps = plus(steps, len(items)*len(items)*compareSteps)
+	}
+	if text, ok := v.(string); ok {
+		steps = plus(steps, len(text))
+		if s.checks.pattern != nil {
+			steps = plus(steps, s.checks.pattern.Bound(len(text)))
+		}
+	}
+	if !c.work(steps) {
+		return false
+	}
+	schema, err := s.openapi()
+	if err != nil || !validate.NewSchemaValidator(schema, nil, "", strfmt.Default).Validate(v).IsValid() {
+		return false
+	}
+	fields, _ := v.(map[string]any)
+	return !s.closed() || len(s.foreign(fields, 1)) == 0
+}
+
+// alsoValid reports whether v fulfils the nested schemas of s. Former values do not count there.
+func (c *pass) alsoValid(s *Schema, v any) bool {
+	also := s.checks.also
+	if also == nil || v == nil {
+		return true
+	}
+	return c.any(also.anyOf, v) && c.one(also.oneOf, v) && c.all(also.allOf, v) && (also.not == nil || !c.fulfils(also.not, v, nil, false))
+}
+
+func (c *pass) any(all []*Schema, v any) bool {
+	for _, s := range all {
+		if c.fulfils(s, v, nil, false) {
+			return true
+		}
+	}
+	return len(all) == 0
+}
+
+func (c *pass) one(all []*Schema, v any) bool {
+	valid := 0
+	for _, s := range all {
+		if c.fulfils(s, v, nil, false) {
+			valid++
+		}
+	}
+	return valid == 1 || len(all) == 0
+}
+
+func (c *pass) all(all []*Schema, v any) bool {
+	for _, s := range all {
+		if !c.fulfils(s, v, nil, false) {
+			return false
+		}
+	}
+	return true
 }
 
 // odd reports whether kube-openapi has rules of its own for v.
@@ -46,15 +178,12 @@ func (s *Schema) odd(v any) bool {
 	c := s.checks
 	switch v := v.(type) {
 	case nil, string:
-		return c.format != "" && s.Type != "string" || s.IntOrString && c.format != ""
+		return c.format != "" && (s.Type != "string" || s.IntOrString)
 	case int64:
-		return len(c.enum) > 0 || c.format != "" && (s.Type != "integer" || s.IntOrString)
+		return c.format != "" && (s.Type != "integer" || s.IntOrString)
 	case float64:
-		return len(c.enum) > 0 || c.format != "" || s.Type == "integer" || s.IntOrString || math.IsNaN(v) || math.IsInf(v, 0)
+		return c.format != "" || s.Type == "integer" || s.IntOrString || math.IsNaN(v) || math.IsInf(v, 0)
 	case bool, []any, map[string]any:
-		if _, ok := v.(bool); !ok && len(c.enum) > 0 {
-			return true // they cannot be compared
-		}
 		return c.format != ""
 	}
 	return true
@@ -68,17 +197,17 @@ func (s *Schema) takes(name string) bool {
 	return s.Type == "" || s.Type == name
 }
 
-func (c *checks) validString(v string) bool {
+func (in *pass) validString(c *checks, v string) bool {
 	if c.minLen >= 0 || c.maxLen >= 0 {
 		n := int64(utf8.RuneCountInString(v))
 		if c.maxLen >= 0 && n > c.maxLen || n < c.minLen {
 			return false
 		}
 	}
-	if c.pattern != nil && !c.pattern.MatchString(v) {
+	if c.pattern != nil && !in.matches(c.pattern, v) {
 		return false
 	}
-	return c.format == "" || !strfmt.Default.ContainsName(c.format) || strfmt.Default.Validates(c.format, v)
+	return c.format == "" || !in.work(len(v)) || !strfmt.Default.ContainsName(c.format) || strfmt.Default.Validates(c.format, v)
 }
 
 func (c *checks) validInteger(v int64) bool {
@@ -98,49 +227,47 @@ func (c *checks) validNumber(v float64) bool {
 	return c.min == nil || v >= *c.min && (!c.exMin || v != *c.min)
 }
 
-func (s *Schema) validList(v []any) bool {
-	c, n := s.checks, int64(len(v))
-	if n < c.minItems || c.maxItems >= 0 && n > c.maxItems {
-		return false
+// matches reports whether text matches p.
+func (c *pass) matches(p *pattern.Pattern, text string) bool {
+	if bound := p.Bound(len(text)); bound <= c.cheap {
+		c.cheap -= bound
+		return c.work(bound) && p.Regexp().MatchString(text)
 	}
-	if s.Items == nil {
-		return true
+	ok, err := p.Match(c.budget, text)
+	if err != nil {
+		c.err = err
 	}
-	for _, item := range v {
-		if !s.Items.valid(item) {
-			return false
-		}
-	}
-	return true
+	return ok
 }
 
-func (s *Schema) validObject(v map[string]any) bool {
-	c, n := s.checks, int64(len(v))
-	if n < c.minProps || c.maxProps >= 0 && n > c.maxProps {
+// validObject checks the number of fields, and their names.
+func (c *pass) validObject(s *Schema, v map[string]any) bool {
+	n := int64(len(v))
+	if n < s.checks.minProps || s.checks.maxProps >= 0 && n > s.checks.maxProps {
 		return false
 	}
-	for _, name := range c.required {
+	for _, name := range s.checks.required {
 		if _, ok := v[name]; !ok {
 			return false
 		}
 	}
-	closed := s.HasAdditional && s.Additional == nil && !s.Source.AdditionalProperties.Allows
-	if len(s.Properties) == 0 && s.Additional == nil && !closed {
-		return true
-	}
-	for name, value := range v {
-		part := s.Properties[name]
-		if part == nil {
-			if closed {
-				return false
-			}
-			part = s.Additional
+	return !s.closed() || len(s.foreign(v, 1)) == 0
+}
+
+// closed reports whether no fields are allowed but those with a schema.
+func (s *Schema) closed() bool {
+	return s.HasAdditional && s.Additional == nil && !s.Source.AdditionalProperties.Allows
+}
+
+// foreign returns at most that many names of fields of v that have no schema.
+func (s *Schema) foreign(v map[string]any, most int) []string {
+	var names []string
+	for name := range v {
+		if s.Properties[name] == nil && len(names) < most {
+			names = append(names, name)
 		}
-		if part != nil && !part.valid(value) {
-			return false
-		}
 	}
-	return true
+	return names
 }
 
 // formats lists the formats that are checked, without hyphens. kube-apiserver ignores all other formats.

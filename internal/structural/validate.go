@@ -1,82 +1,53 @@
 package structural
 
 import (
+	"context"
 	"encoding/json"
-	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kube-openapi/pkg/validation/errors"
-	"k8s.io/kube-openapi/pkg/validation/spec"
-	"k8s.io/kube-openapi/pkg/validation/strfmt"
 	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
-// Validate returns what is wrong with v, which is at path.
-func (s *Schema) Validate(path *field.Path, v any) field.ErrorList {
-	if s == nil || s.valid(v) {
-		return nil
-	}
-	schema, err := s.openapi()
-	if err != nil {
-		return field.ErrorList{field.InternalError(path, err)}
-	}
-	return fieldErrors(path, validate.NewSchemaValidator(schema, nil, "", strfmt.Default).Validate(v))
+// Validate returns what is wrong with v, which is at path: at most some hundred errors, and one that says so if there
+// are more. If the budget of ctx does not cover the validation, that is an internal error.
+func (s *Schema) Validate(ctx context.Context, path *field.Path, v any) field.ErrorList {
+	return s.validate(ctx, path, v, nil, false)
 }
 
 // ValidateUpdate returns what is wrong with v and has become so: values that are the same in old are not
 // checked again. root is set if v is a whole object.
-func (s *Schema) ValidateUpdate(path *field.Path, v, old any, root bool) field.ErrorList {
-	if s == nil || s.valid(v) {
+func (s *Schema) ValidateUpdate(ctx context.Context, path *field.Path, v, old any, root bool) field.ErrorList {
+	return s.validate(ctx, path, v, Correlate(v, old, s), root)
+}
+
+func (s *Schema) validate(ctx context.Context, path *field.Path, v any, was *Pair, root bool) field.ErrorList {
+	if s == nil {
 		return nil
 	}
-	schema, err := s.openapi()
-	if err != nil {
-		return field.ErrorList{field.InternalError(path, err)}
+	c := newPass(newMeter(ctx))
+	if c.valid(s, v, was, root) {
+		return budgetError(c.meter, path, nil)
 	}
-	r := &ratchet{schema: schema, pair: Correlate(v, old, s), root: root}
-	return fieldErrors(path, r.Validate(v))
+	l := newLocating(c)
+	found := l.wrong(s, v, was, root, len(path.String()))
+	if found == nil {
+		return budgetError(c.meter, path, nil)
+	}
+	all := fieldErrors(path, worded{c, found, ""}.Validate(v))
+	if l.full {
+		all = append(all, TooManyErrors(path))
+	}
+	return budgetError(c.meter, path, all)
 }
 
-// A ratchet is a validator of kube-openapi that ignores the errors of a value that has not changed.
-type ratchet struct {
-	schema *spec.Schema
-	path   string
-	pair   *Pair
-	root   bool
-}
-
-// SetPath implements [validate.ValueValidator].
-func (r *ratchet) SetPath(string) {}
-
-// Applies implements [validate.ValueValidator].
-func (r *ratchet) Applies(any, reflect.Kind) bool { return true }
-
-// Validate implements [validate.ValueValidator].
-func (r *ratchet) Validate(v any) *validate.Result {
-	below := func(o *validate.SchemaValidatorOptions) {
-		o.NewValidatorForField = func(name string, schema *spec.Schema, root any, path string, formats strfmt.Registry, options ...validate.Option) validate.ValueValidator {
-			pair := r.pair.Key(name)
-			if pair == nil || r.root && (name == "kind" || name == "apiVersion") {
-				return validate.NewSchemaValidator(schema, root, path, formats, options...)
-			}
-			return &ratchet{schema: schema, path: path, pair: pair}
-		}
-		o.NewValidatorForIndex = func(i int, schema *spec.Schema, root any, path string, formats strfmt.Registry, options ...validate.Option) validate.ValueValidator {
-			pair := r.pair.Index(i)
-			if pair == nil {
-				return validate.NewSchemaValidator(schema, root, path, formats, options...)
-			}
-			return &ratchet{schema: schema, path: path, pair: pair}
-		}
+// budgetError returns errs, or that the budget has been exceeded.
+func budgetError(m *meter, path *field.Path, errs field.ErrorList) field.ErrorList {
+	if m.work(0); m.err != nil {
+		return field.ErrorList{field.InternalError(path, m.err)}
 	}
-	result := validate.NewSchemaValidator(r.schema, nil, r.path, strfmt.Default, below).Validate(v)
-	if result.IsValid() || !r.pair.Equal() {
-		return result
-	}
-	unchanged := &validate.Result{}
-	unchanged.MergeAsWarnings(result)
-	return unchanged
+	return errs
 }
 
 // fieldErrors converts the errors of kube-openapi as kube-apiserver does.

@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/planekit/planekit/internal/budget"
 	"github.com/planekit/planekit/internal/kubecel/typed"
 	"github.com/planekit/planekit/internal/structural"
 	"github.com/planekit/planekit/kinds/apiextensions"
@@ -21,7 +22,7 @@ const ruleLimit, schemaLimit = 10_000_000, 100_000_000
 
 // Check implements [crd.RuleCompiler].
 func (c *Compiler) Check(ctx context.Context, path *field.Path, schema, before *apiextensions.JSONSchemaProps) field.ErrorList {
-	s, err := structural.Compile(schema)
+	s, err := structural.Compile(budget.Attach(ctx, budget.Unlimited), schema)
 	if err != nil {
 		return field.ErrorList{field.Invalid(path, "", err.Error())}
 	}

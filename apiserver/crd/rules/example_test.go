@@ -27,7 +27,7 @@ func Example() {
 	}
 	fmt.Println(compiler.Check(context.Background(), field.NewPath("schema"), &source, nil))
 
-	schema, err := structural.Compile(&source)
+	schema, err := structural.Compile(context.Background(), &source)
 	if err != nil {
 		panic(err)
 	}

@@ -38,7 +38,7 @@ func parse(t testing.TB, text string) *apiextensions.JSONSchemaProps {
 
 func compile(t testing.TB, c *rules.Compiler, text string) crd.Rules {
 	t.Helper()
-	s, err := structural.Compile(parse(t, text))
+	s, err := structural.Compile(t.Context(), parse(t, text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/planekit/planekit/internal/bodycost"
+	"github.com/planekit/planekit/internal/budget"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -154,6 +155,12 @@ type Checked interface {
 	Unknown() ([]string, error)
 }
 
+// Bounded is an object that is completed when it is decoded, which may take much more than its text does.
+type Bounded interface {
+	// Within makes the next decoding charge the budget of ctx.
+	Within(ctx context.Context)
+}
+
 // DecodeBody reads what a client sent as contentType into an empty object,
 // which must be of kind want. The returned error list are fields which the
 // type does not know or which come twice; they are looked for unless validation
@@ -173,7 +180,13 @@ func (c *Codec) DecodeBody(ctx context.Context, body []byte, contentType, valida
 	if err := c.Affordable(ctx, data, contentType, into); err != nil {
 		return nil, err
 	}
+	if bounded, ok := into.(Bounded); ok {
+		bounded.Within(ctx)
+	}
 	_, got, err := from.Decode(data, &want, into)
+	if err := budget.From(ctx).Err(); err != nil {
+		return nil, err
+	}
 	var unknown []error
 	if twice != nil {
 		unknown = append(unknown, twice)

@@ -1,6 +1,7 @@
 package typed_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 )
 
 func Example() {
-	schema, err := structural.Compile(&apiextensions.JSONSchemaProps{Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{
+	schema, err := structural.Compile(context.Background(), &apiextensions.JSONSchemaProps{Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{
 		"day-off": {Type: "string", Format: "date"},
 	}})
 	if err != nil {
@@ -80,7 +81,7 @@ func FuzzEscape(f *testing.F) {
 func TestSums(t *testing.T) {
 	list := func(of string, items ...any) traits.Lister {
 		s := &apiextensions.JSONSchemaProps{Type: "array", XListType: &of, Items: &apiextensions.JSONSchemaPropsOrArray{Schema: &apiextensions.JSONSchemaProps{Type: "string", Format: "date"}}}
-		compiled, err := structural.Compile(s)
+		compiled, err := structural.Compile(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}
