@@ -284,7 +284,7 @@ func (b *both) complete(t *testing.T, text []byte, obj map[string]any) map[strin
 		delete(ours, name)
 		delete(theirs, name)
 	}
-	if !slices.Equal(unknown, want) || !reflect.DeepEqual(ours, theirs) {
+	if err != nil || !slices.Equal(unknown, want) || !reflect.DeepEqual(ours, theirs) {
 		t.Fatalf("%s\n%v\nours   %v %q\ntheirs %v %q", text, obj, ours, unknown, theirs, want)
 	}
 	return ours

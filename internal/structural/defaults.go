@@ -22,13 +22,16 @@ var noDefaults = &defaulting{}
 // newDefault returns a copy of the default of s, with the defaults of its own fields; nil if the budget does
 // not cover it.
 func (s *Schema) newDefault(m *meter) any {
-	if own := s.defaults().own; !m.work(plus(own.values, own.values)) || !m.memory(own.bytes) {
+	if own := s.defaults().own; !m.work(product(own.values, copySteps)) || !m.memory(own.bytes) {
 		return nil
 	}
 	v := runtime.DeepCopyJSONValue(s.settled)
 	s.fill(v, false, m)
 	return v
 }
+
+// copySteps is how many steps it takes to copy a value, and to handle it later.
+const copySteps = 15
 
 func (s *Schema) defaults() *defaulting {
 	if s == nil || s.defaulting == nil {
@@ -43,9 +46,10 @@ func (s *Schema) setDefaults(obj map[string]any, m *meter) {
 		if _, ok := obj[name]; ok {
 			continue
 		}
-		if obj[name] = s.Properties[name].newDefault(m); m.err != nil {
+		if !m.memory(fieldExtent(name).bytes) {
 			return
 		}
+		obj[name] = s.Properties[name].newDefault(m)
 	}
 }
 
@@ -111,7 +115,7 @@ func (s *Schema) measure() {
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		if part := s.Properties[name]; part.settled != nil {
 			d.fields = append(d.fields, name)
-			d.empty.add(textExtent(len(name)))
+			d.empty.add(fieldExtent(name))
 			d.empty.add(part.defaults().own)
 		}
 	}
@@ -130,9 +134,9 @@ func (s *Schema) extent(v any) extent {
 	switch v := v.(type) {
 	case map[string]any:
 		absent := s.defaults().empty
-		out = mapExtent(len(v) + len(s.defaults().fields))
+		out = mapExtent
 		for name, x := range v {
-			out.add(textExtent(len(name)))
+			out.add(fieldExtent(name))
 			var part *Schema
 			if s != nil {
 				part, _ = s.field(name)
@@ -143,8 +147,8 @@ func (s *Schema) extent(v any) extent {
 				out.add(part.extent(x))
 			}
 			if part != nil && part.settled != nil && part == s.Properties[name] && absent.bytes < maxExtent {
-				absent.values -= 1 + part.defaults().own.values
-				absent.bytes -= textExtent(len(name)).bytes + part.defaults().own.bytes
+				absent.values -= fieldExtent(name).values + part.defaults().own.values
+				absent.bytes -= fieldExtent(name).bytes + part.defaults().own.bytes
 			}
 		}
 		out.add(absent)

@@ -47,7 +47,7 @@ func (l *locating) add(bytes, steps int) bool {
 
 // wrong returns what is wrong in v, which is at a path of some bytes; nil if nothing is.
 func (l *locating) wrong(s *Schema, v any, was *Pair, root bool, path int) *wrong {
-	if l.full || !l.work(1) || was.Equal() {
+	if l.full || !l.work(validSteps) || was.Equal() {
 		return nil
 	}
 	w := &wrong{schema: s}
@@ -114,7 +114,7 @@ func (l *locating) also(w *wrong, v any, path int) bool {
 	values, size := measured(v, l.bytes+1)
 	steps := product(also.count*openapiSteps, values)
 	text := plus(path, product(values, plus(also.words, size)))
-	if w.brief = steps > l.steps || text > l.bytes; w.brief {
+	if w.brief = steps > l.steps || text > l.bytes || product(values, also.count) > maxErrors; w.brief {
 		steps, text = openapiSteps, path+errorWords
 	}
 	return l.add(text, steps)

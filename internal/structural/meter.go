@@ -65,10 +65,13 @@ func (e *extent) add(other extent) {
 	e.values, e.bytes = plus(e.values, other.values), plus(e.bytes, other.bytes)
 }
 
-// mapExtent returns the extent of a map without its n values, listExtent that of a list, textExtent that of a
-// text, or a number that is written with so many characters.
-func mapExtent(n int) extent {
-	return extent{values: 1, bytes: treeFactor*(mapSize+3*slotSize*max(n, leastSlots)) + 2*textFactor}
+// mapExtent is the extent of a map without its fields.
+var mapExtent = extent{values: 1, bytes: treeFactor*(mapSize+leastSlots*slotSize) + 2*textFactor}
+
+// fieldExtent returns the extent of a field without its value, listExtent that of a list without its items, and
+// textExtent that of a text, or a number that is written with so many characters.
+func fieldExtent(name string) extent {
+	return extent{bytes: treeFactor*4*slotSize + textFactor*(len(name)+4)}
 }
 
 func listExtent(n int) extent {

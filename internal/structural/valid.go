@@ -31,10 +31,13 @@ func (c *pass) valid(s *Schema, v any, was *Pair, root bool) bool {
 }
 
 func (c *pass) fulfils(s *Schema, v any, was *Pair, root bool) bool {
-	return c.work(1) && c.ownValid(s, v) && c.alsoValid(s, v) && s.below(v, was, root, func(_ place, part *Schema, v any, was *Pair) bool {
+	return c.work(validSteps) && c.ownValid(s, v) && c.alsoValid(s, v) && s.below(v, was, root, func(_ place, part *Schema, v any, was *Pair) bool {
 		return c.valid(part, v, was, false)
 	})
 }
+
+// validSteps is how many steps it takes to look at a value with a schema.
+const validSteps = 3
 
 // A place is that of a value in another one: the name of a field, or the index of an item.
 type place struct {

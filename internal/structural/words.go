@@ -1,6 +1,7 @@
 package structural
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 
@@ -30,14 +31,18 @@ func (w worded) Validate(v any) *validate.Result {
 		return &validate.Result{Errors: []error{err}}
 	}
 	below := func(o *validate.SchemaValidatorOptions) {
-		o.NewValidatorForField = func(name string, _ *spec.Schema, _ any, path string, _ strfmt.Registry, _ ...validate.Option) validate.ValueValidator {
+		o.NewValidatorForField = func(name string, _ *spec.Schema, _ any, _ string, _ strfmt.Registry, _ ...validate.Option) validate.ValueValidator {
+			path := w.path + "." + name
+			if w.path == "" && w.wrong.schema.Properties[name] != nil {
+				path = name
+			}
 			return w.validator(place{name: name}, path)
-		}
-		o.NewValidatorForIndex = func(i int, _ *spec.Schema, _ any, path string, _ strfmt.Registry, _ ...validate.Option) validate.ValueValidator {
-			return w.validator(place{index: i}, path)
 		}
 	}
 	result := validate.NewSchemaValidator(schema, nil, w.path, strfmt.Default, below).Validate(v)
+	if items, ok := v.([]any); ok && w.wrong.below != nil {
+		result = w.withItems(result, items)
+	}
 	if w.wrong.brief {
 		result.Merge(&validate.Result{Errors: w.brief(v)})
 	}
@@ -51,8 +56,27 @@ func (w worded) validator(at place, path string) validate.ValueValidator {
 	return rightValue{}
 }
 
-// schemaFor returns the schema of the value as kube-openapi validates with it. The schemas in it are empty: validator
-// has those that matter.
+// withItems adds what is wrong with the items of a list to what is wrong with the list, where kube-openapi has it:
+// before what is wrong with the number of items. It would make the path of each item, also of those that are right.
+func (w worded) withItems(list *validate.Result, items []any) *validate.Result {
+	before := slices.IndexFunc(list.Errors, func(err error) bool {
+		wrong, ok := err.(*errors.Validation)
+		return ok && slices.Contains([]int32{errors.MinItemsFailCode, errors.MaxItemsFailCode, errors.UniqueFailCode, errors.EnumFailCode}, wrong.Code())
+	})
+	if before < 0 {
+		before = len(list.Errors)
+	}
+	result := &validate.Result{Errors: list.Errors[:before:before]}
+	for i, item := range items {
+		if w.wrong.below[place{index: i}] != nil {
+			result.Merge(w.validator(place{index: i}, fmt.Sprintf("%s[%d]", w.path, i)).Validate(item))
+		}
+	}
+	return result.Merge(&validate.Result{Errors: list.Errors[before:]})
+}
+
+// schemaFor returns the schema of the value as kube-openapi validates with it, with an empty schema for each wrong
+// field: validator has those that matter.
 func (w worded) schemaFor(v any) (*spec.Schema, error) {
 	s := w.wrong.schema
 	own, err := s.openapi()
@@ -66,20 +90,18 @@ func (w worded) schemaFor(v any) (*spec.Schema, error) {
 			return nil, err
 		}
 	}
-	fields, _ := v.(map[string]any)
-	if s.closed() {
-		out.AdditionalProperties = &spec.SchemaOrBool{}
-	} else if s.Additional != nil {
-		out.AdditionalProperties = &spec.SchemaOrBool{Allows: true, Schema: &spec.Schema{}}
+	out.Properties = make(map[string]spec.Schema, len(w.wrong.below))
+	for at := range w.wrong.below {
+		out.Properties[at.name] = spec.Schema{}
 	}
-	out.Properties = map[string]spec.Schema{}
-	for name := range fields {
-		if s.Properties[name] != nil || s.closed() && !slices.Contains(w.wrong.foreign, name) {
+	if fields, ok := v.(map[string]any); ok && s.closed() {
+		out.AdditionalProperties = &spec.SchemaOrBool{}
+		for name := range fields {
 			out.Properties[name] = spec.Schema{}
 		}
-	}
-	if _, isList := v.([]any); isList && w.wrong.below != nil {
-		out.Items = &spec.SchemaOrArray{Schema: &spec.Schema{}}
+		for _, name := range w.wrong.foreign {
+			delete(out.Properties, name)
+		}
 	}
 	return &out, nil
 }
