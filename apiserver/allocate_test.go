@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/planekit/planekit/apiserver"
@@ -141,25 +142,29 @@ func TestAllocationRace(t *testing.T) {
 	}
 }
 
-// A claim whose object never came, or has the name no more, is free after a
-// minute and not before.
+// A claim whose object never came, or has the name no more, is free a minute after a server met it and not
+// before, whatever the time in the claim is.
 func TestAllocationLeftOver(t *testing.T) {
-	store := memstore.New()
-	a := house(t, store)
-	a.create(configPath, withSeat("a", "0"))
-	uid := into[corev1.ConfigMap](t, a.do("GET", configPath+"/a", "")).UID
-	for seat, claim := range map[string]string{
-		"1": fmt.Sprintf(`{"holder":"/registry/core/configmaps/default/gone","uid":"u","time":%q}`, time.Now().Add(-2*time.Minute).Format(time.RFC3339)),
-		"2": fmt.Sprintf(`{"holder":"/registry/core/configmaps/default/a","uid":%q,"time":%q}`, uid, time.Now().Add(-2*time.Minute).Format(time.RFC3339)),
-		"3": fmt.Sprintf(`{"holder":"/registry/core/configmaps/default/coming","uid":"u","time":%q}`, time.Now().Format(time.RFC3339)),
-	} {
-		key := storage.Key("/registry/held/core/configmaps/" + seat)
-		if _, err := store.Commit(t.Context(), storage.Change{Op: storage.Create, Key: key, Value: []byte(claim)}); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		_, a := inMemory(t, func(c *apiserver.Config) { c.Store, c.Resources = store, []apiserver.Resource{seated()} })
+		a.create(configPath, withSeat("a", "0"))
+		long := time.Now().Add(-time.Hour).Format(time.RFC3339)
+		for seat, claim := range map[string]string{
+			"1": fmt.Sprintf(`{"holder":"/registry/core/configmaps/default/gone","uid":"u","time":%q}`, long),
+			"2": fmt.Sprintf(`{"holder":"/registry/core/configmaps/default/a","uid":"v","time":%q}`, long),
+		} {
+			key := storage.Key("/registry/held/core/configmaps/" + seat)
+			if _, err := store.Commit(t.Context(), storage.Change{Op: storage.Create, Key: key, Value: []byte(claim)}); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	a.create(configPath, withSeat("b", "1"))
-	a.create(configPath, withSeat("c", "2"))
-	a.want(a.do("POST", configPath, withSeat("d", "3")), 400, "taken")
-	a.want(a.do("POST", configPath, withSeat("d", "0")), 400, "taken")
+		for _, seat := range []string{"0", "1", "2"} {
+			a.want(a.do("POST", configPath, withSeat("s"+seat, seat)), 400, "taken")
+		}
+		time.Sleep(time.Minute)
+		a.create(configPath, withSeat("s1", "1"))
+		a.create(configPath, withSeat("s2", "2"))
+		a.want(a.do("POST", configPath, withSeat("s0", "0")), 400, "taken")
+	})
 }

@@ -1,6 +1,7 @@
 package kube_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -148,16 +149,18 @@ func TestAddressRace(t *testing.T) {
 	servers[0].want("")
 }
 
-// leave stores an IPAddress as a server does that fails before it has stored the service.
-func (c client) leave(store storage.Store, name, service string, ago time.Duration) {
+// leave stores an IPAddress as a server does that fails before it has stored the service, at a time or, if it
+// is empty, without one.
+func (c client) leave(store storage.Store, name, service, at string) {
 	c.t.Helper()
 	put(c.t, store, storage.Key("/registry/ipaddresses/"+name), fmt.Sprintf(
-		`{"kind":"IPAddress","apiVersion":"networking.k8s.io/v1","metadata":{"name":%q,"uid":"u","creationTimestamp":%q,"labels":{"ipaddress.kubernetes.io/managed-by":"ipallocator.k8s.io"}},`+
-			`"spec":{"parentRef":{"resource":"services","namespace":"team","name":%q}}}`, name, time.Now().Add(-ago).UTC().Format(time.RFC3339), service))
+		`{"kind":"IPAddress","apiVersion":"networking.k8s.io/v1","metadata":{"name":%q,"uid":"u","creationTimestamp":%s,"labels":{"ipaddress.kubernetes.io/managed-by":"ipallocator.k8s.io"}},`+
+			`"spec":{"parentRef":{"resource":"services","namespace":"team","name":%q}}}`, name, cmp.Or(at, "null"), service))
 }
 
 // TestAddressesLeftOver: a new server finds the addresses of services that have no IPAddress, and
-// records of an earlier version. An address whose server failed is free after a minute, and not before.
+// records of an earlier version. An address of no attempt and no service is free; one of an attempt is not until
+// the server met it a minute ago, whatever its time is.
 func TestAddressesLeftOver(t *testing.T) {
 	store := memstore.New()
 	c := addressServer(t, store, "10.0.0.0/29")
@@ -165,9 +168,9 @@ func TestAddressesLeftOver(t *testing.T) {
 		c.do("POST", servicePath, webService(fmt.Sprint("s-", n), fmt.Sprint(", clusterIP: 10.0.0.", n+1)), 201)
 	}
 	c.do("DELETE", addressPath+"/10.0.0.2", "", 200)
-	c.leave(store, "10.0.0.4", "gone", 2*time.Minute)
-	c.leave(store, "10.0.0.5", "coming", 10*time.Second)
-	c.leave(store, "10.0.0.6", "s-0", 2*time.Minute)
+	c.leave(store, "10.0.0.4", "gone", "")
+	c.leave(store, "10.0.0.5", "coming", `"2001-01-01T00:00:00Z"`)
+	c.leave(store, "10.0.0.6", "s-0", "")
 	put(t, store, "/registry/held/core/services/ip/10.0.0.3", `{"holder":"/registry/services/specs/team/s-2","uid":"u"}`)
 
 	next := addressServer(t, store, "10.0.0.0/29")

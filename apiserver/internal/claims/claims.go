@@ -3,7 +3,7 @@
 //
 // A claim is a record under the name, written before its object is stored, in one guarded write. So of
 // any number of servers one gets the name. A claim whose object is not there, or no longer has the name,
-// may be taken over after a minute: its server has failed, or could not give it back. With [Config.Shown],
+// may be taken over by a server that met it a minute ago: its server has failed, or could not give it back. With [Config.Shown],
 // the claims of some names are objects that clients see, such as IPAddresses.
 //
 //	attempt, err := table.Begin(ctx, key, uid, false)
@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -24,8 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// claimTime is how long a name is kept for an object that does not exist. An object is stored at
-// most half of that time after it took its names; the other half allows for clocks that differ.
+// claimTime is how long a name is kept for an object that does not exist, from when a server that wants the
+// name meets its claim. An object is stored at most half of that time after it took its names.
 const claimTime = time.Minute
 
 // A Claim says which object has a name.
@@ -71,11 +72,14 @@ type Table struct {
 	// adoption holds a token for the goroutine that does the work of adopt. It is closed when the
 	// work is done.
 	adoption chan struct{}
+
+	mu  sync.Mutex
+	met map[storage.Key]meeting // guarded by mu
 }
 
 // New returns a table. It reads nothing.
 func New(c Config) *Table {
-	t := &Table{config: c, adoption: make(chan struct{}, 1)}
+	t := &Table{config: c, adoption: make(chan struct{}, 1), met: map[storage.Key]meeting{}}
 	t.adoption <- struct{}{}
 	return t
 }
@@ -163,7 +167,7 @@ func (a *Attempt) mayTake(ctx context.Context, p place, record storage.Record) (
 	if c.UID != "" && c.UID == a.claim.UID || c.UID == "" && a.stored && c.Holder == a.claim.Holder {
 		return true, true, nil
 	}
-	if c.Kept || !Old(c) {
+	if c.Kept || !a.table.expired(record, c) {
 		return false, false, nil
 	}
 	holder, err := a.table.config.Store.Get(ctx, c.Holder, 0)
@@ -180,7 +184,35 @@ func (a *Attempt) mayTake(ctx context.Context, p place, record storage.Record) (
 	return !slices.Contains(names, p.name), false, nil
 }
 
-// Old reports whether a claim may be taken over, unless its object has the name.
+// mostMet bounds the claims that a table remembers having met. Forgetting them delays a takeover.
+const mostMet = 10_000
+
+// A meeting is when this process first met a claim that is in the way, by its monotonic clock.
+type meeting struct {
+	revision storage.Revision
+	at       time.Time
+}
+
+// expired reports whether a claim may be taken over, unless its object has the name: this process met it a
+// claimTime ago and it has not changed since. The time in the claim is by another server's clock, which may be
+// an hour behind: its object may be about to be stored. An adopted claim has no time and is no attempt's.
+func (t *Table) expired(record storage.Record, c Claim) bool {
+	if c.Time.IsZero() {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m, ok := t.met[record.Key]; ok && m.revision == record.Revision {
+		return time.Since(m.at) >= claimTime
+	}
+	if len(t.met) >= mostMet {
+		clear(t.met)
+	}
+	t.met[record.Key] = meeting{record.Revision, time.Now()}
+	return false
+}
+
+// Old reports whether a claim looks left over, by clocks that may differ. Only Take decides.
 func Old(c Claim) bool { return time.Since(c.Time) >= claimTime }
 
 // Late reports whether another server may soon take over the claims: the object must not be stored.

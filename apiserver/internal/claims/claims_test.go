@@ -94,6 +94,25 @@ func TestOneHasTheName(t *testing.T) {
 	})
 }
 
+// TestClocksDiffer: a claim by the clock of a server that is an hour behind is not taken over before its object
+// can have been stored.
+func TestClocksDiffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		behind, ahead := newTable(store), newTable(store)
+		a := begin(t, behind, "a")
+		a.claim.Time = time.Now().Add(-time.Hour)
+		take(t, a, "x", true)
+		b := begin(t, ahead, "b")
+		take(t, b, "x", false)
+		time.Sleep(claimTime - time.Second)
+		take(t, b, "x", false)
+		put(t, store, "/objects/a", stored{"a", []string{"x"}})
+		time.Sleep(claimTime)
+		take(t, b, "x", false)
+	})
+}
+
 // TestAdoption: objects that another program has stored have their names, except those that cannot be
 // decoded. An adoption that fails is tried again.
 func TestAdoption(t *testing.T) {
