@@ -21,7 +21,6 @@ import (
 	"github.com/planekit/planekit/examples/cluster/machine"
 	"github.com/planekit/planekit/examples/cluster/objectstore"
 	"github.com/planekit/planekit/kubelet"
-	"github.com/planekit/planekit/pki"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/credentials"
 	"github.com/planekit/planekit/plane/customresources"
@@ -222,8 +221,8 @@ func (c *cluster) unsupported() []unsupported.Row {
 func (c *cluster) writeKubeconfig(_ context.Context, p *plane.Plane, s *stack.Stack) error {
 	live := p.Credentials.Admin.Live()
 	written := live.Pair()
-	write := func(pair *pki.Pair) error {
-		return p.Credentials.KubeconfigOf(p.URL(), pair).MergeInto(c.options.kubeconfig)
+	if err := p.Credentials.KubeconfigOf(p.URL(), written).MergeInto(c.options.kubeconfig); err != nil {
+		return err
 	}
 	s.Start("kubeconfig", func(ctx context.Context) error {
 		ticker := time.NewTicker(time.Minute)
@@ -234,16 +233,18 @@ func (c *cluster) writeKubeconfig(_ context.Context, p *plane.Plane, s *stack.St
 				return nil
 			case <-ticker.C:
 			}
-			if now := live.Pair(); now != written {
-				if err := write(now); err != nil {
-					c.log.Error(err, "the administrator's file has an old certificate", "until", written.Certificate.NotAfter)
-					continue
-				}
-				written = now
+			now := live.Pair()
+			if now == written {
+				continue
 			}
+			if err := p.Credentials.KubeconfigOf(p.URL(), now).MergeInto(c.options.kubeconfig); err != nil {
+				c.log.Error(err, "the administrator's file has an old certificate", "until", written.Certificate.NotAfter)
+				continue
+			}
+			written = now
 		}
 	})
-	return write(written)
+	return nil
 }
 
 func (c *cluster) startMetricsServer(ctx context.Context, p *plane.Plane, s *stack.Stack) error {
