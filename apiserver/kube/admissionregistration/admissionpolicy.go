@@ -191,9 +191,10 @@ func checkMatch(ps *check.Problems, p *field.Path, m *admissionv1.MatchResources
 	}{{"resourceRules", m.ResourceRules}, {"excludeResourceRules", m.ExcludeResourceRules}} {
 		for i := range list.rules {
 			rule, at := &list.rules[i], p.Child(list.path).Index(i)
+			seen := check.Seen[string]{}
 			for j, name := range rule.ResourceNames {
 				ps.Each(at.Child("resourceNames").Index(j), name, content.IsPathSegmentName(name))
-				ps.Unique(!slices.Contains(rule.ResourceNames[:j], name), at.Child("resourceNames").Index(j), name)
+				ps.Unique(!seen.Again(name), at.Child("resourceNames").Index(j), name)
 			}
 			checkOperations(ps, at, &rule.RuleWithOperations)
 		}

@@ -96,8 +96,9 @@ func checkReviewVersions(ps *check.Problems, p *field.Path, versions []string, a
 		ps.Add(field.Required(p, "must specify one of "+strings.Join(reviewVersions, ", ")))
 		return
 	}
+	seen := check.Seen[string]{}
 	for i, v := range versions {
-		if slices.Contains(versions[:i], v) {
+		if seen.Again(v) {
 			ps.Add(field.Invalid(p.Index(i), v, "duplicate version"))
 			continue
 		}

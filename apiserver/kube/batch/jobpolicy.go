@@ -84,10 +84,11 @@ func checkExitCodes(ps *check.Problems, p *field.Path, codes *batchv1.PodFailure
 	at := p.Child("values")
 	ps.Valid(len(codes.Values) > 0, at, codes.Values, "at least one value is required")
 	ps.AtMost(at, len(codes.Values), maxExitCodes)
+	seen := check.Seen[int32]{}
 	for i, code := range codes.Values {
 		ps.Valid(code != 0 || codes.Operator != batchv1.PodFailurePolicyOnExitCodesOpIn,
 			at.Index(i), code, "must not be 0 for the In operator")
-		ps.Unique(!slices.Contains(codes.Values[:i], code), at.Index(i), code)
+		ps.Unique(!seen.Again(code), at.Index(i), code)
 	}
 	ps.Valid(slices.IsSorted(codes.Values), at, codes.Values, "must be ordered")
 }

@@ -63,9 +63,10 @@ func tolerated(r, old *request) tolerance {
 		t.emptyConditions = t.emptyConditions || c.Type == ""
 		t.duplicateConditions = t.duplicateConditions || indices(old, c.Type)[0] != i
 	}
-	for i, usage := range old.Spec.Usages {
+	seen := check.Seen[certificatesv1.KeyUsage]{}
+	for _, usage := range old.Spec.Usages {
 		t.unknownUsages = t.unknownUsages || !slices.Contains(usages, usage)
-		t.duplicateUsages = t.duplicateUsages || slices.Index(old.Spec.Usages, usage) != i
+		t.duplicateUsages = t.duplicateUsages || seen.Again(usage)
 	}
 	return t
 }

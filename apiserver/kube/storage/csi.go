@@ -2,7 +2,6 @@ package storage
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/planekit/planekit/apiserver"
@@ -142,9 +141,10 @@ func validateCSINode(n *storagev1.CSINode) field.ErrorList {
 		}
 		ps.Unique(!seen[d.Name], p.Child("name"), d.Name)
 		seen[d.Name] = true
-		for j, key := range d.TopologyKeys {
+		keys := check.Seen[string]{}
+		for _, key := range d.TopologyKeys {
 			ps.Required(p, key)
-			ps.Unique(!slices.Contains(d.TopologyKeys[:j], key), p, key)
+			ps.Unique(!keys.Again(key), p, key)
 			ps.Each(p, key, validation.IsQualifiedName(key))
 		}
 	}

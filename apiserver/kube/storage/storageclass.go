@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -69,10 +70,11 @@ func validateStorageClass(c *storagev1.StorageClass) field.ErrorList {
 	} else {
 		check.OneOf(&ps, mode, *c.VolumeBindingMode, storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)
 	}
+	seen := check.Seen[string]{}
 	for i, term := range c.AllowedTopologies {
 		at := field.NewPath("allowedTopologies").Index(i)
 		checkTopologyTerm(&ps, at, &term)
-		ps.Unique(!slices.ContainsFunc(c.AllowedTopologies[:i], func(t corev1.TopologySelectorTerm) bool { return sameTopology(&t, &term) }),
+		ps.Unique(!seen.Again(topologyOf(&term)),
 			at.Child("matchLabelExpressions"), "")
 	}
 	return ps.List
@@ -97,8 +99,9 @@ func checkTopologyTerm(ps *check.Problems, p *field.Path, t *corev1.TopologySele
 		at := p.Child("matchLabelExpressions").Index(i)
 		values := at.Child("values")
 		ps.Present(len(r.Values) > 0, values, "")
+		repeated := check.Seen[string]{}
 		for j, v := range r.Values {
-			ps.Unique(!slices.Contains(r.Values[:j], v), values.Index(j), v)
+			ps.Unique(!repeated.Again(v), values.Index(j), v)
 		}
 		ps.Each(at.Child("key"), r.Key, validation.IsQualifiedName(r.Key))
 		ps.Unique(!seen[r.Key], at.Child("key"), r.Key)
@@ -106,17 +109,12 @@ func checkTopologyTerm(ps *check.Problems, p *field.Path, t *corev1.TopologySele
 	}
 }
 
-// sameTopology compares what two terms select. The order does not matter.
-func sameTopology(a, b *corev1.TopologySelectorTerm) bool {
-	sets := func(t *corev1.TopologySelectorTerm) map[string]map[string]bool {
-		out := map[string]map[string]bool{}
-		for _, r := range t.MatchLabelExpressions {
-			out[r.Key] = map[string]bool{}
-			for _, v := range r.Values {
-				out[r.Key][v] = true
-			}
-		}
-		return out
+// topologyOf returns a text that is the same for terms that select the same. The order does not matter, and
+// of expressions with one key the last counts.
+func topologyOf(t *corev1.TopologySelectorTerm) string {
+	values := map[string][]string{}
+	for _, r := range t.MatchLabelExpressions {
+		values[r.Key] = slices.Compact(slices.Sorted(slices.Values(r.Values)))
 	}
-	return !define.Differ(sets(a), sets(b))
+	return fmt.Sprintf("%q", values) // maps are printed in the order of their keys
 }

@@ -2,7 +2,6 @@ package podspec
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/planekit/planekit/apiserver/kube/internal/check"
@@ -237,11 +236,12 @@ func checkPodClaims(ps *check.Problems, p *field.Path, claims []corev1.PodResour
 
 // checkClaims checks the claims that a container uses.
 func checkClaims(ps *check.Problems, p *field.Path, claims []corev1.ResourceClaim, known map[string]bool) {
+	seen := check.Seen[corev1.ResourceClaim]{}
 	for i, c := range claims {
 		if !ps.Required(p.Index(i), c.Name) {
 			continue
 		}
-		ps.Unique(!slices.Contains(claims[:i], c), p.Index(i), c.Name)
+		ps.Unique(!seen.Again(c), p.Index(i), c.Name)
 		if !known[c.Name] {
 			unknown := field.NotFound(p.Index(i), c.Name)
 			unknown.Detail = "must be one of the names in pod.spec.resourceClaims"

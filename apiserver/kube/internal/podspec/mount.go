@@ -1,8 +1,6 @@
 package podspec
 
 import (
-	"slices"
-
 	"github.com/planekit/planekit/apiserver/kube/internal/check"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -16,6 +14,8 @@ var mountPropagations = []corev1.MountPropagationMode{
 // whose sub path nor the one whose propagation is wrong.
 func checkMounts(ps *check.Problems, p *field.Path, c *corev1.Container, scope *scope) {
 	seen := map[string]bool{}
+	deviceNames := check.SetOf(c.VolumeDevices, func(d *corev1.VolumeDevice) string { return d.Name })
+	devicePaths := check.SetOf(c.VolumeDevices, func(d *corev1.VolumeDevice) string { return d.DevicePath })
 	for i, m := range c.VolumeMounts {
 		name, path := p.Index(i).Child("name"), p.Index(i).Child("mountPath")
 		ps.Required(name, m.Name)
@@ -25,10 +25,8 @@ func checkMounts(ps *check.Problems, p *field.Path, c *corev1.Container, scope *
 		ps.Required(path, m.MountPath)
 		ps.Valid(!seen[m.MountPath], path, m.MountPath, "must be unique")
 		seen[m.MountPath] = true
-		for _, d := range c.VolumeDevices {
-			ps.Valid(d.Name != m.Name, name, m.Name, "must not already exist in volumeDevices")
-			ps.Valid(d.DevicePath != m.MountPath, path, m.MountPath, "must not already exist as a path in volumeDevices")
-		}
+		ps.Valid(!deviceNames[m.Name], name, m.Name, "must not already exist in volumeDevices")
+		ps.Valid(!devicePaths[m.MountPath], path, m.MountPath, "must not already exist as a path in volumeDevices")
 		if m.SubPath != "" {
 			checkDescending(ps, p.Child("subPath"), m.SubPath)
 		}
@@ -64,11 +62,13 @@ func checkPropagation(ps *check.Problems, p *field.Path, m *corev1.VolumeMount, 
 // checkDevices checks raw block devices.
 func checkDevices(ps *check.Problems, p *field.Path, c *corev1.Container, scope *scope) {
 	ps.Allowed(len(c.VolumeDevices) == 0 || hostUsers(scope.spec), p, "when `hostUsers` is false")
+	names, paths := check.Seen[string]{}, check.Seen[string]{}
+	mountNames := check.SetOf(c.VolumeMounts, func(m *corev1.VolumeMount) string { return m.Name })
+	mountPaths := check.SetOf(c.VolumeMounts, func(m *corev1.VolumeMount) string { return m.MountPath })
 	for i, d := range c.VolumeDevices {
 		name, path := p.Index(i).Child("name"), p.Index(i).Child("devicePath")
-		before := c.VolumeDevices[:i]
 		ps.Required(name, d.Name)
-		ps.Valid(d.Name == "" || !slices.ContainsFunc(before, func(o corev1.VolumeDevice) bool { return o.Name == d.Name }),
+		ps.Valid(!names.Again(d.Name) || d.Name == "",
 			name, d.Name, "must be unique")
 		if v := scope.volumes[d.Name]; v == nil {
 			ps.Add(field.NotFound(name, d.Name))
@@ -76,14 +76,12 @@ func checkDevices(ps *check.Problems, p *field.Path, c *corev1.Container, scope 
 			ps.Add(field.Invalid(name, d.Name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"))
 		}
 		ps.Required(path, d.DevicePath)
-		ps.Valid(!slices.ContainsFunc(before, func(o corev1.VolumeDevice) bool { return o.DevicePath == d.DevicePath }),
+		ps.Valid(!paths.Again(d.DevicePath),
 			path, d.DevicePath, "must be unique")
 		var climbs check.Problems
 		checkBacksteps(&climbs, path, d.DevicePath)
 		ps.Valid(len(climbs.List) == 0, path, d.DevicePath, "can not contain backsteps ('..')")
-		for _, m := range c.VolumeMounts {
-			ps.Valid(m.Name != d.Name, name, d.Name, "must not already exist in volumeMounts")
-			ps.Valid(m.MountPath != d.DevicePath, path, d.DevicePath, "must not already exist as a path in volumeMounts")
-		}
+		ps.Valid(!mountNames[d.Name], name, d.Name, "must not already exist in volumeMounts")
+		ps.Valid(!mountPaths[d.DevicePath], path, d.DevicePath, "must not already exist as a path in volumeMounts")
 	}
 }

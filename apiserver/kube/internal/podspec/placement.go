@@ -2,7 +2,6 @@ package podspec
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/planekit/planekit/apiserver/kube/internal/check"
@@ -123,15 +122,21 @@ func checkPodTerm(ps *check.Problems, p *field.Path, t *corev1.PodAffinityTerm) 
 
 // checkSpread checks how evenly pods are to be laid out.
 func checkSpread(ps *check.Problems, p *field.Path, constraints []corev1.TopologySpreadConstraint) {
+	type key struct {
+		topologyKey string
+		when        corev1.UnsatisfiableConstraintAction
+	}
+	keyOf := func(c *corev1.TopologySpreadConstraint) key { return key{c.TopologyKey, c.WhenUnsatisfiable} }
+	last := map[key]int{}
+	for i := range constraints {
+		last[keyOf(&constraints[i])] = i
+	}
 	for i, c := range constraints {
 		at := p.Index(i)
 		ps.Valid(c.MaxSkew > 0, at.Child("maxSkew"), int64(c.MaxSkew), "must be greater than zero")
 		ps.Present(c.TopologyKey != "", at.Child("topologyKey"), "can not be empty")
 		check.OneOf(ps, at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway)
-		repeated := slices.ContainsFunc(constraints[i+1:], func(o corev1.TopologySpreadConstraint) bool {
-			return o.TopologyKey == c.TopologyKey && o.WhenUnsatisfiable == c.WhenUnsatisfiable
-		})
-		ps.Unique(!repeated, at.Child("{topologyKey, whenUnsatisfiable}"),
+		ps.Unique(last[keyOf(&c)] == i, at.Child("{topologyKey, whenUnsatisfiable}"),
 			fmt.Sprintf("{%v, %v}", c.TopologyKey, c.WhenUnsatisfiable))
 		if d := c.MinDomains; d != nil {
 			ps.Valid(*d > 0, at.Child("minDomains"), int64(*d), "must be greater than zero")

@@ -129,10 +129,16 @@ func keepAllocated(s, old *corev1.Service) {
 		}
 	}
 	if hasNodePorts(s) && hasNodePorts(old) {
-		used := nodePorts(s)
+		used, were := map[int32]bool{}, map[string]int32{}
+		for _, n := range nodePorts(s) {
+			used[n] = true
+		}
+		for _, port := range old.Spec.Ports { // the last, where names are not unique
+			were[port.Name] = port.NodePort
+		}
 		for i := range s.Spec.Ports {
 			port := &s.Spec.Ports[i]
-			if was := nodePortOf(old, port.Name); port.NodePort == 0 && !slices.Contains(used, was) {
+			if was := were[port.Name]; port.NodePort == 0 && !used[was] {
 				port.NodePort = was
 			}
 		}
@@ -140,18 +146,6 @@ func keepAllocated(s, old *corev1.Service) {
 	if hasHealthCheck(s) && hasHealthCheck(old) {
 		optional.SetIfEmpty(&s.Spec.HealthCheckNodePort, old.Spec.HealthCheckNodePort)
 	}
-}
-
-// nodePortOf returns the node port of the port of that name, the last of them
-// where names are not unique.
-func nodePortOf(s *corev1.Service, name string) int32 {
-	n := int32(0)
-	for _, port := range s.Spec.Ports {
-		if port.Name == name {
-			n = port.NodePort
-		}
-	}
-	return n
 }
 
 func nodePorts(s *corev1.Service) []int32 {
@@ -213,8 +207,12 @@ func dropUnused(s, old *corev1.Service) {
 }
 
 func subset(part, whole []int32) bool {
+	all := map[int32]bool{}
+	for _, n := range whole {
+		all[n] = true
+	}
 	for _, n := range part {
-		if !slices.Contains(whole, n) {
+		if !all[n] {
 			return false
 		}
 	}
