@@ -136,6 +136,7 @@ var requestWalls = []wall{
 	{packages: "apiserver/kube", closed: true, may: []allowance{
 		{"apiserver", itsRoom},
 		{"kinds", oneTable},
+		{"internal/invalid", "the errors of an object are bounded in one place"},
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 	}},

@@ -10,6 +10,7 @@ import (
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/kube/internal/check"
 	"github.com/planekit/planekit/apiserver/kube/internal/optional"
+	"github.com/planekit/planekit/internal/invalid"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -277,5 +278,5 @@ func (c Config) healthPort(s *corev1.Service, p pool) error {
 }
 
 func invalidService(s *corev1.Service, errs ...*field.Error) error {
-	return apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, s.Name, errs)
+	return invalid.Object(schema.GroupKind{Kind: "Service"}, s.Name, errs)
 }
