@@ -26,7 +26,9 @@
 // followed to its end, also into the cluster's domain. Without upstreams such questions are REFUSED.
 //
 // An answer counts only if it comes from the address that was asked, to a new random port, with the
-// random ID and the question that were sent. An upstream that leads back to this server is found by a
+// random ID and the question that were sent, whose letters are of random case. One with the ID and another question makes the
+// server ask over TCP. An upstream decides about the name that it is asked and those that its aliases lead to, but not about names
+// of the cluster; its other records are left out, and no TTL is longer than [Config.MaxCacheTTL]. An upstream that leads back to this server is found by a
 // question with a random name, and is left out; until then equal questions wait for each other, so that a
 // loop does not grow.
 //
@@ -35,6 +37,11 @@
 // The cache, the questions that wait for upstreams, the connections and what a connection may send are
 // bounded, see [Config]. An answer that is longer than the client or [MaxUDPSize] allows is truncated, so
 // that the client asks again over TCP. Zone transfers are refused.
+//
+// With [Config.Clients] others are sent nothing, so that they cannot have answers sent to third parties.
+//
+// Names are those that users choose: a service example in a namespace com is found by pods that ask for example.com
+// with their search list, as with every server of the specification.
 //
 // Listen at addresses, not at the wildcard: an answer leaves from the address of its socket.
 package dns

@@ -152,7 +152,9 @@ func (e *Enforcer) Remove(ctx context.Context) error {
 		defer lock.Close()
 		err = e.kernel.Delete(ctx)
 		if e.bridge != nil {
-			err = errors.Join(err, e.bridge.Delete(ctx))
+			if failed := e.bridge.Delete(ctx); !errors.Is(failed, errors.ErrUnsupported) { // without the family there is no table
+				err = errors.Join(err, failed)
+			}
 		}
 		return err
 	})
