@@ -12,6 +12,7 @@ var sharedWalls = []wall{
 	}},
 	{packages: "internal/recent", closed: true},
 	{packages: "internal/budget", closed: true},
+	{packages: "internal/pattern", closed: true},
 	{packages: "internal/hookclient", closed: true},
 	{packages: "internal/certfile", closed: true, may: []allowance{{"internal/lastvalid", "files that change are followed in one way"}}},
 	{packages: "internal/lastvalid", closed: true},
@@ -57,11 +58,14 @@ var sharedWalls = []wall{
 		{"k8s.io/apimachinery/pkg/util/validation", "names are Kubernetes's"},
 	}},
 	{packages: "internal/kubecel", closed: true, may: []allowance{
+		{"internal/bodycost", "quantities are bounded in one way"},
+		{"internal/pattern", "regular expressions are charged in one way"},
 		{"github.com/google/cel-go", "the language"},
 		{"k8s.io/apimachinery", "quantities, and what names look like"},
 	}},
 	{packages: "internal/jsonpath", closed: true},
 	{packages: "internal/structural", closed: true, may: []allowance{
+		{"internal/pattern", "regular expressions are charged in one way"},
 		{"kinds/apiextensions", "schemas are written in its types"},
 		{"k8s.io/apimachinery", machinery},
 		{"k8s.io/kube-openapi", "errors of values are worded by kube-apiserver's own validation"},

@@ -217,6 +217,9 @@ func (q *request) validateNew(obj runtime.Object) error {
 // insert stores a new object in one transaction and returns it with its revision.
 func (s *Server) insert(q *request, obj runtime.Object, dryRun bool) (runtime.Object, error) {
 	m, ctx := accessor(obj), q.r.Context()
+	if err := budget.From(ctx).Err(); err != nil {
+		return nil, err // a step that cannot fail, or that admission ignores, has not been finished
+	}
 	key := q.kind.key(q.info.Namespace, m.GetName())
 	data, err := q.kind.encodeHidden(ctx, obj, q.hiding.is)
 	if err != nil {

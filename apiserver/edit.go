@@ -211,6 +211,9 @@ func (q *request) validateChange(obj, old runtime.Object) error {
 // replace stores obj in place of record, or deletes record if nothing blocks the deletion of obj any
 // more. It writes nothing if nothing has changed.
 func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Record, e edit) (runtime.Object, error) {
+	if err := budget.From(q.r.Context()).Err(); err != nil {
+		return nil, err // as in insert
+	}
 	if e.applies {
 		same, err := q.appliedBefore(obj, old, record)
 		if err != nil || same {

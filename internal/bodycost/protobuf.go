@@ -96,7 +96,7 @@ func quantity(data []byte) error {
 		}
 		if number == 1 && kind == protowire.BytesType {
 			text, _ := protowire.ConsumeBytes(data[n:])
-			if err := checkQuantity(string(text)); err != nil {
+			if err := CheckQuantity(string(text)); err != nil {
 				return err
 			}
 		}

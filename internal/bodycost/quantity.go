@@ -16,8 +16,8 @@ const (
 	longExponent = 3
 )
 
-// checkQuantity returns an error for a quantity that would take long to decode.
-func checkQuantity(text string) error {
+// CheckQuantity returns an error for a quantity that would take long to decode.
+func CheckQuantity(text string) error {
 	if len(text) > longQuantity {
 		return fmt.Errorf("%w: %d bytes", ErrQuantity, len(text))
 	}

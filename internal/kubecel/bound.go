@@ -5,11 +5,9 @@ import (
 	"math/bits"
 	"strings"
 
-	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
-	"github.com/google/cel-go/interpreter"
 )
 
 // CEL charges for a call after it has returned. That is too late for a call whose result does not
@@ -115,42 +113,4 @@ func flattened(list ref.Val, depth uint64) uint64 {
 		all += flattened(it.Next(), depth-1)
 	}
 	return all
-}
-
-// bound returns a decorator that replaces the calls in foreseen by calls that look ahead.
-func bound(env *cel.Env) interpreter.InterpretableDecorator {
-	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
-		call, ok := i.(interpreter.InterpretableCall)
-		if !ok {
-			return i, nil
-		}
-		cost := foreseen[call.OverloadID()]
-		function := env.Functions()[call.Function()]
-		if cost == nil || function == nil {
-			return i, nil
-		}
-		overloads, err := function.Bindings()
-		if err != nil {
-			return nil, err
-		}
-		for _, o := range overloads {
-			if o.Operator != call.OverloadID() {
-				continue
-			}
-			perform := o.Function
-			switch {
-			case o.Unary != nil:
-				perform = func(arguments ...ref.Val) ref.Val { return o.Unary(arguments[0]) }
-			case o.Binary != nil:
-				perform = func(arguments ...ref.Val) ref.Val { return o.Binary(arguments[0], arguments[1]) }
-			}
-			return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), func(arguments ...ref.Val) ref.Val {
-				if cost(arguments) > expressionLimit {
-					panic(interpreter.EvalCancelledError{Cause: interpreter.CostLimitExceeded, Message: "operation cancelled: actual cost limit exceeded"})
-				}
-				return perform(arguments...)
-			}), nil
-		}
-		return i, nil
-	}
 }

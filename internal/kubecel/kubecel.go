@@ -24,8 +24,7 @@ const (
 	checkFrequency  = 100
 )
 
-// TimeLimit bounds the evaluations for one object. They cost far less time unless an expression was
-// written to waste it: the cost of a few functions does not depend on the size of what they read.
+// TimeLimit bounds the evaluations for one object. They cost far less time: see [Program].
 const TimeLimit = 10 * time.Second
 
 // NewEnv returns an environment with further options.
@@ -69,7 +68,8 @@ func Compile(env *cel.Env, expression string) (*cel.Ast, error) {
 }
 
 // Program returns a program for ast that any number of goroutines may evaluate any number of times.
-// An evaluation fails if it costs more than a million or its context ends.
+// An evaluation fails if it costs more than a million, if its context ends, or if the budget of its context does
+// not cover it: CEL's costs do not tell how long a call takes.
 func Program(env *cel.Env, ast *cel.Ast) (cel.Program, error) {
 	env, err := planner(env, ast)
 	if err != nil {
@@ -77,9 +77,8 @@ func Program(env *cel.Env, ast *cel.Ast) (cel.Program, error) {
 	}
 	program, err := env.Program(ast,
 		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
-		cel.OptimizeRegex(compiledOnce("find", findIn), compiledOnce("findAll", findAllIn)),
 		cel.CostLimit(expressionLimit),
-		cel.CustomDecorator(bound(env)),
+		cel.CustomDecorator(charging(env)),
 		cel.CostTracking(costs{}),
 		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
 		cel.InterruptCheckFrequency(checkFrequency),
@@ -87,5 +86,5 @@ func Program(env *cel.Env, ast *cel.Ast) (cel.Program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("program instantiation failed: %w", err)
 	}
-	return program, nil
+	return &charged{program}, nil
 }

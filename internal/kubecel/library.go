@@ -1,13 +1,10 @@
 package kubecel
 
 import (
-	"regexp"
-
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
-	"github.com/google/cel-go/interpreter"
 )
 
 // named is a type and its name in overloads.
@@ -151,61 +148,7 @@ func lastIndexOf(list, item ref.Val) ref.Val {
 	return types.IntNegOne
 }
 
-func find(text, pattern ref.Val) ref.Val { return finds(findIn)(text, pattern) }
+// The functions that take a regular expression are replaced in programs, by search.
+func find(text, pattern ref.Val) ref.Val { return search(nil, findIn)(text, pattern) }
 
-func findAll(arguments ...ref.Val) ref.Val { return finds(findAllIn)(arguments...) }
-
-// findIn and findAllIn search a text; rest holds the maximum number of results, if any.
-func findIn(p *regexp.Regexp, text string, _ []ref.Val) ref.Val {
-	return types.String(p.FindString(text))
-}
-
-func findAllIn(p *regexp.Regexp, text string, rest []ref.Val) ref.Val {
-	most := types.IntNegOne
-	if len(rest) > 0 {
-		n, ok := rest[0].(types.Int)
-		if !ok {
-			return types.MaybeNoSuchOverloadErr(rest[0])
-		}
-		most = n
-	}
-	return types.NewStringList(types.DefaultTypeAdapter, p.FindAllString(text, int(most)))
-}
-
-// finds compiles the pattern, the second argument, and searches the first.
-func finds(in func(*regexp.Regexp, string, []ref.Val) ref.Val) func(...ref.Val) ref.Val {
-	return func(arguments ...ref.Val) ref.Val {
-		pattern, ok := arguments[1].(types.String)
-		if !ok {
-			return types.MaybeNoSuchOverloadErr(arguments[1])
-		}
-		compiled, err := regexp.Compile(string(pattern))
-		if err != nil {
-			return types.NewErr("Illegal regex: %v", err)
-		}
-		return withPattern(in, compiled)(arguments...)
-	}
-}
-
-func withPattern(in func(*regexp.Regexp, string, []ref.Val) ref.Val, compiled *regexp.Regexp) func(...ref.Val) ref.Val {
-	return func(arguments ...ref.Val) ref.Val {
-		text, ok := arguments[0].(types.String)
-		if !ok {
-			return types.MaybeNoSuchOverloadErr(arguments[0])
-		}
-		return in(compiled, string(text), arguments[2:])
-	}
-}
-
-// compiledOnce compiles a literal pattern together with its expression, and returns an error there
-// if the pattern is invalid.
-func compiledOnce(name string, in func(*regexp.Regexp, string, []ref.Val) ref.Val) *interpreter.RegexOptimization {
-	return &interpreter.RegexOptimization{Function: name, RegexIndex: 1,
-		Factory: func(call interpreter.InterpretableCall, pattern string) (interpreter.InterpretableCall, error) {
-			compiled, err := regexp.Compile(pattern)
-			if err != nil {
-				return nil, err
-			}
-			return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), withPattern(in, compiled)), nil
-		}}
-}
+func findAll(arguments ...ref.Val) ref.Val { return search(nil, findAllIn)(arguments...) }

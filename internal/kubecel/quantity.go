@@ -6,11 +6,15 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/planekit/planekit/internal/bodycost"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Quantities are never changed: sums are made in copies.
 var quantityKind = reading[*resource.Quantity]{cel.OpaqueType("kubernetes.Quantity"), func(text string) (*resource.Quantity, error) {
+	if err := bodycost.CheckQuantity(text); err != nil {
+		return nil, err
+	}
 	q, err := resource.ParseQuantity(text)
 	return &q, err
 }, func(a, b *resource.Quantity) bool { return a.Equal(*b) }}

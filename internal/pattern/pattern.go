@@ -1,7 +1,7 @@
 // Package pattern matches regular expressions and counts what that takes.
 //
-//	p, err := pattern.Compile(ctx, `^(.{0,30}[ab]){30}x$`)
-//	ok, err := p.Match(budget.From(ctx), text)
+//	p, err := pattern.Compile(b, `^(.{0,30}[ab]){30}x$`)
+//	ok, err := p.Match(b, text)
 //
 // Go's regular expressions take time in proportion to the text and to the expression's program. A short
 // expression can have a long program, because counted repetitions are written out, so that a text of a few
@@ -12,7 +12,6 @@
 package pattern
 
 import (
-	"context"
 	"math"
 	"regexp"
 	"regexp/syntax"
@@ -33,15 +32,14 @@ type Pattern struct {
 // instructionSize is the memory of an instruction in a compiled expression, in bytes.
 const instructionSize = 100
 
-// Compile compiles an expression, whose program it charges to the budget of ctx. Its errors are those of
+// Compile compiles an expression, whose program it charges to b. Its errors are those of
 // [regexp.Compile] and of the budget.
-func Compile(ctx context.Context, text string) (*Pattern, error) {
+func Compile(b *budget.Budget, text string) (*Pattern, error) {
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		return nil, err
 	}
 	size := sizeOf(parsed)
-	b := budget.From(ctx)
 	if err := b.Product(size, 10); err != nil {
 		return nil, err
 	}

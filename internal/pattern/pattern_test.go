@@ -16,7 +16,7 @@ import (
 
 func Example() {
 	ctx := context.Background()
-	p, err := pattern.Compile(ctx, `^[a-z]+(-[a-z]+)*$`)
+	p, err := pattern.Compile(budget.From(ctx), `^[a-z]+(-[a-z]+)*$`)
 	if err != nil {
 		panic(err)
 	}
@@ -36,7 +36,7 @@ func TestMatch(t *testing.T) {
 	g := rand.New(rand.NewPCG(seed, 0))
 	letters := []rune("aabbccdABK\n -é1x\u212a\xff\uFFFD")
 	for _, text := range expressions {
-		p, err := pattern.Compile(t.Context(), text)
+		p, err := pattern.Compile(budget.From(t.Context()), text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func FuzzMatch(f *testing.F) {
 			return
 		}
 		want, errWant := regexp.Compile(expression)
-		p, err := pattern.Compile(t.Context(), expression)
+		p, err := pattern.Compile(budget.From(t.Context()), expression)
 		if errors.Is(err, budget.ErrExceeded) {
 			return
 		}
@@ -87,10 +87,10 @@ func FuzzMatch(f *testing.F) {
 // TestDearPatterns: what takes long is refused in little time, and so is what takes much memory.
 func TestDearPatterns(t *testing.T) {
 	began := time.Now()
-	if _, err := pattern.Compile(t.Context(), strings.Repeat("("+strings.Repeat("x", 50)+"){1000}", 30)); !errors.Is(err, budget.ErrExceeded) {
+	if _, err := pattern.Compile(budget.From(t.Context()), strings.Repeat("("+strings.Repeat("x", 50)+"){1000}", 30)); !errors.Is(err, budget.ErrExceeded) {
 		t.Errorf("Compile of a program of 1,500,000 instructions = %v, want ErrExceeded", err)
 	}
-	p, err := pattern.Compile(t.Context(), `^(.{0,30}[ab]){30}x$`)
+	p, err := pattern.Compile(budget.From(t.Context()), `^(.{0,30}[ab]){30}x$`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestOrdinaryPatterns(t *testing.T) {
 		`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`,
 		`^((25[0-5]|(2[0-4]|1\d|[1-9]|)\d)\.?\b){4}$|^([0-9a-fA-F]{1,4}:){1,7}:|([0-9a-fA-F]{1,4}:){1,6}:[0-9a-fA-F]{1,4}$`,
 	} {
-		p, err := pattern.Compile(t.Context(), text)
+		p, err := pattern.Compile(budget.From(t.Context()), text)
 		if err != nil {
 			t.Fatal(err)
 		}

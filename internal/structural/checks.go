@@ -75,7 +75,7 @@ func compileChecks(ctx context.Context, s *apiextensions.JSONSchemaProps) (*chec
 	c.words = errorWords + len(s.Pattern)
 	if s.Pattern != "" {
 		var err error
-		if c.pattern, err = pattern.Compile(ctx, s.Pattern); isExceeded(err) {
+		if c.pattern, err = pattern.Compile(budget.From(ctx), s.Pattern); isExceeded(err) {
 			return nil, err
 		} else if err != nil {
 			c.slow = true

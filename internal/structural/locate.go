@@ -5,7 +5,7 @@ import "k8s.io/apimachinery/pkg/util/validation/field"
 // kube-apiserver does not bound the errors of an object. If 30,000 items are wrong, and each error lists all the
 // values that are allowed, they take gigabytes. These bound the errors of a validation, their texts in bytes, of
 // which there are a few copies, and the steps of kube-openapi that word them.
-const maxErrors, maxErrorBytes, maxWordingSteps = 1000, 1 << 20, 10_000_000
+const maxErrors, maxErrorBytes, maxWordingSteps = 500, 512 << 10, 10_000_000
 
 // TooManyErrors returns the error that ends a list of errors that is not complete.
 func TooManyErrors(path *field.Path) *field.Error {

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
+	"github.com/planekit/planekit/internal/budget"
 	"github.com/planekit/planekit/internal/kubecel"
 	"github.com/planekit/planekit/internal/kubecel/typed"
 	"github.com/planekit/planekit/internal/structural"
@@ -46,7 +48,9 @@ type evaluation struct {
 	ctx  context.Context
 	warn func(string)
 	errs field.ErrorList
-	left int64 // of the limit of costs; negative ends the evaluation
+	// bytes is how long the texts of errs are.
+	bytes int
+	left  int64 // of the limit of costs; negative ends the evaluation
 }
 
 // ratchet finds out whether a value has changed.
@@ -114,7 +118,17 @@ func (e *evaluation) object(n *node, path *field.Path, v, old map[string]any, r 
 			e.value(n.additional, path.Key(name), field, old[name], r.key(name))
 		}
 	}
-	for _, name := range n.names {
+	names := n.names
+	if len(v) < len(names) { // there may be very many objects with few fields
+		names = names[:0:0]
+		for name := range v {
+			if n.properties[name] != nil {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+	}
+	for _, name := range names {
 		if e.left < 0 {
 			return
 		}
@@ -124,7 +138,24 @@ func (e *evaluation) object(n *node, path *field.Path, v, old map[string]any, r 
 	}
 }
 
-func (e *evaluation) fail(err *field.Error) { e.errs = append(e.errs, err) }
+// maxErrors and maxErrorBytes bound the errors of an object, and their texts.
+const maxErrors, maxErrorBytes = 500, 512 << 10
+
+// fail reports an error. After very many, it ends the evaluation.
+func (e *evaluation) fail(err *field.Error) {
+	size := len(err.Field) + len(err.Detail)
+	if text, ok := err.BadValue.(string); ok {
+		size += len(text)
+	}
+	if e.bytes += size; len(e.errs) > 0 && (len(e.errs) >= maxErrors || e.bytes > maxErrorBytes) {
+		if e.left >= 0 {
+			e.errs = append(e.errs, structural.TooManyErrors(nil))
+		}
+		e.left = -1
+		return
+	}
+	e.errs = append(e.errs, err)
+}
 
 const outOfBudget = "validation failed due to running out of cost budget, no further validation rules will be run"
 
@@ -187,6 +218,9 @@ func (e *evaluation) evaluate(r *rule, path *field.Path, of string, vars *activa
 		return end(field.Invalid(path, of, outOfBudget))
 	}
 	e.left -= int64(cost)
+	if b := budget.From(e.ctx); errors.Is(b.Err(), budget.ErrExceeded) {
+		return end(field.Invalid(path, of, b.Err().Error()))
+	}
 	switch {
 	case err == nil:
 		return result, true
