@@ -11,6 +11,7 @@ import (
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/apiserver/internal/wire"
+	"github.com/planekit/planekit/internal/budget"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -191,6 +192,8 @@ func (s *Server) deleteCollection(q *request) error {
 		m := accessor(obj)
 		one := *q
 		one.info.Namespace, one.info.Name = m.GetNamespace(), m.GetName()
+		// Each deletion has the budget of one: the request ends with its client, and any number of objects may go.
+		one.r = q.r.WithContext(budget.Attach(q.r.Context(), budget.Default))
 		last, _, err := s.remove(&one, withUID(o, obj))
 		if apierrors.IsNotFound(err) || (o.Preconditions == nil && apierrors.IsConflict(err)) {
 			continue // gone, and perhaps a successor in its place

@@ -3,7 +3,6 @@ package rbac
 import (
 	"context"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/planekit/planekit/internal/budget"
@@ -99,7 +98,7 @@ func completeRole(want, r *rbacv1.Role) bool {
 // completeRules adds what is missing from the rules have. Of a policy too large to compare it adds
 // all, since more rules that grant the same do no harm.
 func completeRules(want, have []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	unlimited := budget.New(context.Background(), budget.Limits{Steps: math.MaxInt64, Bytes: math.MaxInt64})
+	unlimited := budget.New(context.Background(), budget.Unlimited)
 	missing, err := uncovered(unlimited, have, want)
 	if err != nil {
 		missing = want
