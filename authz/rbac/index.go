@@ -50,7 +50,8 @@ type builder struct {
 	grants       draft[subject, []*grant]
 
 	// For the current batch:
-	ownSlices           map[subject]bool // the slices in grants have been cloned
+	ownSlices           map[subject]bool             // the slices in grants have been cloned
+	held                map[subject]map[roleKey]bool // the roles of subjects with many grants
 	clusterRolesChanged bool
 }
 
@@ -63,7 +64,7 @@ func newBuilder(log logr.Logger) *builder {
 
 // apply returns the index after a batch of changes.
 func (b *builder) apply(batch []change) *index {
-	b.ownSlices, b.clusterRolesChanged = make(map[subject]bool), false
+	b.ownSlices, b.held, b.clusterRolesChanged = make(map[subject]bool), map[subject]map[roleKey]bool{}, false
 	for _, c := range batch {
 		c(b)
 	}
@@ -92,10 +93,31 @@ func (b *builder) bind(key bindingKey, ref rbacv1.RoleRef, subjects []rbacv1.Sub
 	for _, s := range subjects {
 		if who, ok := subjectOf(key, s); ok {
 			grants := b.own(who)
-			repeats := slices.ContainsFunc(grants, func(g *grant) bool { return g.role == role })
+			repeats := b.holds(who, grants, role)
 			b.grants.set(who, append(grants, &grant{binding: key, role: role, reason: reason(key, ref, s), repeats: repeats}))
 		}
 	}
+}
+
+// manyGrants is how many grants of a subject are worth a set of their roles.
+const manyGrants = 32
+
+// holds reports whether one of the grants of a subject, to which a grant of role is about to be added, has that role.
+func (b *builder) holds(who subject, grants []*grant, role roleKey) bool {
+	if len(grants) < manyGrants {
+		return slices.ContainsFunc(grants, func(g *grant) bool { return g.role == role })
+	}
+	roles := b.held[who]
+	if roles == nil {
+		roles = make(map[roleKey]bool, 2*len(grants))
+		for _, g := range grants {
+			roles[g.role] = true
+		}
+		b.held[who] = roles
+	}
+	held := roles[role]
+	roles[role] = true
+	return held
 }
 
 // unbind removes the grants of a binding.
@@ -105,6 +127,7 @@ func (b *builder) unbind(key bindingKey, subjects []rbacv1.Subject) {
 		if _, granted := b.grants.get(who); !ok || !granted {
 			continue
 		}
+		delete(b.held, who)
 		left := withoutBinding(b.own(who), key)
 		if len(left) == 0 {
 			b.grants.delete(who)
