@@ -60,6 +60,7 @@ var exampleWalls = []wall{
 		{"kubelet", "here the rooms are joined"},
 		{"schedule", "here the rooms are joined"},
 		{"examples/cluster", "its own parts"},
+		{"k8s.io/api/core", "a pod waits for its policies"},
 		{"github.com/spf13", "the command line"},
 		{"github.com/go-logr/logr", logging},
 	}},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/planekit/planekit/admission/internal/patched"
+	"github.com/planekit/planekit/internal/budget"
 	"github.com/planekit/planekit/internal/jsonpatch"
 	mutationcel "github.com/planekit/planekit/internal/kubecel/mutation"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
+
+// changeSteps is what a change costs for each byte of the object: it is encoded, changed, checked and decoded.
+const changeSteps = 5
 
 // changed returns the object of f with a change; nil if the change is none.
 func (c *changes) changed(ctx context.Context, f *form, e *evaluation, m *mutation) (any, error) {
@@ -43,6 +47,9 @@ func (c *changes) changed(ctx context.Context, f *form, e *evaluation, m *mutati
 		}
 	}
 	if err != nil || data == nil {
+		return nil, err
+	}
+	if err := budget.From(ctx).Work(changeSteps * len(data)); err != nil {
 		return nil, err
 	}
 	if err := c.plugin.patches.Bound(ctx, data, f.r); err != nil {

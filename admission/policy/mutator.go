@@ -7,6 +7,7 @@ import (
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/admission/internal/patched"
+	"github.com/planekit/planekit/internal/budget"
 	"github.com/planekit/planekit/internal/kubecel"
 	"github.com/planekit/planekit/internal/kubecel/authorizer"
 	"github.com/planekit/planekit/localcache"
@@ -111,6 +112,9 @@ func (p *problem) String() string {
 	return fmt.Sprintf("policy '%s' with binding '%s' denied request: %v", p.policy, p.binding, p.err)
 }
 
+// maxCauses bounds the problems that an answer lists.
+const maxCauses = 250
+
 // mutationRefusal words the answer to a request with problems; nil if there are none.
 func mutationRefusal(r *admission.Request, all []problem) error {
 	if len(all) == 0 {
@@ -122,7 +126,7 @@ func mutationRefusal(r *admission.Request, all []problem) error {
 	if all[0].reason != "" {
 		err.ErrStatus.Reason = all[0].reason
 	}
-	for i := range all {
+	for i := range all[:min(len(all), maxCauses)] {
 		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Message: all[i].String()})
 	}
 	return err
@@ -160,7 +164,11 @@ func (c *changes) apply(ctx context.Context, p *policy, as admission.Equivalent,
 		c.fail(p, nil, fmt.Errorf(ofPolicy, err), "")
 		return nil
 	}
+	spent := budget.From(ctx)
 	for _, b := range p.bindings {
+		if err := spent.Work(bindingSteps); err != nil {
+			return err
+		}
 		if b.broken != nil {
 			c.fail(p, b, fmt.Errorf(ofBinding, b.broken), "")
 			continue
@@ -178,6 +186,9 @@ func (c *changes) apply(ctx context.Context, p *policy, as admission.Equivalent,
 			continue
 		}
 		for _, param := range params {
+			if err := spent.Work(bindingSteps); err != nil {
+				return err
+			}
 			key := invocationKey(p, b, param)
 			if repeats && !c.rounds.invoked[key] {
 				continue

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/internal/budget"
 	"github.com/planekit/planekit/internal/kubecel"
 	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -50,7 +51,9 @@ func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 			continue
 		}
 		if as, ok := policy.match.selects(r, namespace); ok {
-			request.apply(ctx, policy, as)
+			if err := request.apply(ctx, policy, as); err != nil {
+				return err
+			}
 		}
 	}
 	if len(request.denials) == 0 {
@@ -102,19 +105,28 @@ func (q *request) fail(p *policy, b *binding, err error) {
 	}
 }
 
-// apply evaluates a policy that matches the request as one of a type.
-func (q *request) apply(ctx context.Context, p *policy, as admission.Equivalent) {
+// bindingSteps is what the request's budget is charged for a binding, and for each of its parameters, beside their
+// expressions. Requests multiply policies, bindings and parameters.
+const bindingSteps = 200
+
+// apply evaluates a policy that matches the request as one of a type. An error ends the request, whatever the policy's
+// failurePolicy: its budget does not cover all evaluations.
+func (q *request) apply(ctx context.Context, p *policy, as admission.Equivalent) error {
 	if p.broken != nil {
 		q.fail(p, nil, p.broken)
-		return
+		return nil
 	}
 	namespaced, err := q.source.scopeOf(ctx, p)
 	if err != nil {
 		q.fail(p, nil, err)
-		return
+		return nil
 	}
+	spent := budget.From(ctx)
 	notes := annotations{}
 	for _, b := range p.bindings {
+		if err := spent.Work(bindingSteps); err != nil {
+			return err
+		}
 		if b.broken != nil {
 			q.fail(p, b, b.broken)
 			continue
@@ -136,10 +148,14 @@ func (q *request) apply(ctx context.Context, p *policy, as admission.Equivalent)
 			continue
 		}
 		for _, param := range params {
+			if err := spent.Work(bindingSteps); err != nil {
+				return err
+			}
 			q.evaluate(ctx, f, p, b, param, notes)
 		}
 	}
 	notes.publish(q.r, p.name)
+	return spent.Err()
 }
 
 // evaluate evaluates a policy through a binding with one parameter.
@@ -176,7 +192,7 @@ func (q *request) evaluate(ctx context.Context, f *form, p *policy, b *binding, 
 		case err != nil && !p.ignore:
 			q.denials = append(q.denials, denial{policy: p.name, binding: b.name, message: err.Error()})
 		case err == nil && value != "":
-			notes.add(p.annotations[i].key, value)
+			notes.add(budget.From(ctx), p.annotations[i].key, value)
 		}
 	}
 }
@@ -216,8 +232,13 @@ const maxAnnotation = 10 << 10
 // annotations are the values of audit annotations that the bindings of a policy give.
 type annotations map[string][]string
 
-func (a annotations) add(key, value string) {
-	if value = value[:min(len(value), maxAnnotation)]; !slices.Contains(a[key], value) {
+// add adds a value, unless the request's budget does not cover it: the request ends then.
+func (a annotations) add(spent *budget.Budget, key, value string) {
+	value = value[:min(len(value), maxAnnotation)]
+	if spent.Product(len(a[key]), 1+len(value)/8) != nil || spent.Memory(2*len(value)) != nil {
+		return
+	}
+	if !slices.Contains(a[key], value) {
 		a[key] = append(a[key], value)
 	}
 }
