@@ -28,7 +28,7 @@ func verified(a *pki.Authority, pair *pki.Pair, host string) error {
 }
 
 // TestLiveIsRenewed uses a certificate for three years, in memory and in a directory: it is renewed
-// thirty days before its end, and also when nobody looked until it had expired.
+// thirty days before its end, and also when no caller looked until it had expired.
 func TestLiveIsRenewed(t *testing.T) {
 	for name, open := range map[string]func() (*pki.Authority, error){
 		"memory":    pki.New,

@@ -53,7 +53,7 @@ type Pair struct {
 	origin *origin // nil for an authority
 }
 
-// origin is what issues a pair again.
+// origin issues a pair again.
 type origin struct {
 	authority *Authority
 	name      string
@@ -72,8 +72,8 @@ type Authority struct {
 	report atomic.Pointer[Report]
 }
 
-// Report receives what becomes of a certificate in use: it was renewed or read from changed files, and is
-// valid until then; or err is why that failed, and the current certificate, valid until then, stays in use.
+// Report receives changes of a certificate in use. It was renewed or read from changed files, and is valid
+// until then. With an error that failed, and the current certificate, valid until then, stays in use.
 type Report func(name string, until time.Time, err error)
 
 // ReportTo sets what receives reports. It replaces the one before.

@@ -27,7 +27,7 @@ type costly struct {
 	n    int
 	// spec is the schema of the field spec, and value the field.
 	spec, value func(n int) string
-	// codes are those that are right.
+	// codes holds the expected status codes.
 	codes []int
 }
 

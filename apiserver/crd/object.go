@@ -29,7 +29,7 @@ type Object struct {
 	// unknown and malformed are what was wrong with the decoded text.
 	unknown   []string
 	malformed error
-	// ctx is that of the request in which the object is about to be decoded; nil without one.
+	// ctx is the context of the request that decodes the object; nil without a request.
 	ctx context.Context
 }
 

@@ -12,7 +12,7 @@ import (
 const (
 	// minInterval is the minimum interval between fetches that tokens trigger.
 	minInterval = 10 * time.Second
-	// maxWaiting bounds the requests that wait for a fetch: nobody knows yet who sent them.
+	// maxWaiting bounds the requests that wait for a fetch: their users are not known yet.
 	maxWaiting = 256
 	// firstRetry is the first delay after a failure. It doubles up to maxRetry.
 	firstRetry, maxRetry = time.Second, 30 * time.Second

@@ -126,7 +126,7 @@ func (m *member) kill() {
 	}
 }
 
-// faults are what happens to a member for a while.
+// faults lists what can happen to a member for a while.
 var faults = []struct {
 	name string
 	run  func(t *testing.T, all members, m *member, d time.Duration)

@@ -36,7 +36,7 @@ func newQueues(size int) *queues {
 	}
 }
 
-// chargeEvery is how many steps are charged at once.
+// chargeEvery is the number of steps in one charge.
 const chargeEvery = 10_000
 
 // count is Match by a machine that follows all alternatives at once, as package regexp does for long texts, and

@@ -23,7 +23,7 @@ import (
 // A Pattern is a compiled regular expression. It may be used by many goroutines.
 type Pattern struct {
 	fast *regexp.Regexp
-	// program is what Match runs where fast could take long. It is made when it is first needed.
+	// program returns the program that Match runs where fast could take long. It is made at the first call.
 	program func() *syntax.Prog
 	size    int
 	queues  sync.Pool
@@ -86,7 +86,7 @@ func (p *Pattern) Bound(n int) int {
 	return p.size * (n + 1)
 }
 
-// shortMatch is how many steps a match may take that is not worth counting.
+// shortMatch bounds the steps of a match that is not counted.
 const shortMatch = 500
 
 // Match reports whether text contains a match. It charges the steps of that to b.

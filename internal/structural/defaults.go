@@ -16,7 +16,7 @@ type defaulting struct {
 	empty, own extent
 }
 
-// noDefaults is that of a schema without any.
+// noDefaults belongs to a schema without defaults.
 var noDefaults = &defaulting{}
 
 // newDefault returns a copy of the default of s, with the defaults of its own fields; nil if the budget does
@@ -30,7 +30,7 @@ func (s *Schema) newDefault(m *meter) any {
 	return v
 }
 
-// copySteps is how many steps it takes to copy a value, and to handle it later.
+// copySteps estimates the steps for a copied value, and for handling it later.
 const copySteps = 15
 
 func (s *Schema) defaults() *defaulting {

@@ -17,7 +17,7 @@ type meter struct {
 
 func newMeter(ctx context.Context) *meter { return &meter{budget: budget.From(ctx)} }
 
-// chargeEvery is how many steps are charged at once.
+// chargeEvery is the number of steps in one charge.
 const chargeEvery = 1024
 
 // work charges steps that are about to be done. It reports whether they may be done.

@@ -14,11 +14,11 @@ import (
 // pass is one pass of validation over a value.
 type pass struct {
 	*meter
-	// cheap is how many steps more the matches of patterns may take that are not counted one by one.
+	// cheap is the number of steps left for matches of patterns that are not counted one by one.
 	cheap int
 }
 
-// cheapMatches is how many steps the matches of patterns may take in one pass before they are counted one by one,
+// cheapMatches bounds the steps of matches of patterns in one pass before they are counted one by one,
 // which takes three times as long.
 const cheapMatches = 3_000_000
 
@@ -36,7 +36,7 @@ func (c *pass) fulfils(s *Schema, v any, was *Pair, root bool) bool {
 	})
 }
 
-// validSteps is how many steps it takes to look at a value with a schema.
+// validSteps estimates the steps for checking a value with a schema.
 const validSteps = 3
 
 // A place is that of a value in another one: the name of a field, or the index of an item.

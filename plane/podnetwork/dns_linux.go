@@ -65,8 +65,8 @@ func startDNS(s *stack.Stack, c Config, services localcache.Subscriber[*corev1.S
 // localPeriod is how long the addresses of the machine count before they are read again.
 const localPeriod = time.Second
 
-// clients are those of a node's DNS server: pods, and the machine itself. The address is that of the machine, which others reach:
-// they could have answers sent to whom they like.
+// clients knows the clients of a node's DNS server: pods, and the machine itself. The server listens at the machine's address,
+// which strangers reach: they could direct responses at any victim.
 type clients struct {
 	pods  netip.Prefix
 	local func() ([]net.Addr, error)

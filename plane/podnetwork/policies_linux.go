@@ -18,7 +18,7 @@ import (
 	"github.com/planekit/planekit/service/policy"
 )
 
-// policies is what enforces the NetworkPolicies of a node's pods.
+// policies enforces the NetworkPolicies of a node's pods.
 type policies struct {
 	client *client.Client
 	// cache waits until it is as new as a revision of a policy.

@@ -194,7 +194,7 @@ func TestPortsAndLetters(t *testing.T) {
 	}
 }
 
-// TestStrangersGetNothing: who may not ask is sent no packet, and its connection is closed.
+// TestStrangersGetNothing: a client that is not allowed gets no packet, and its connection is closed.
 func TestStrangersGetNothing(t *testing.T) {
 	var stranger atomic.Bool
 	s := newWorld(service("default/web", "10.96.0.20", servicePort("http", 80))).start(t, func(c *Config) {

@@ -19,7 +19,7 @@ const (
 	maxRules = 1000
 )
 
-// account is what a namespace has spent.
+// account counts the spending of a namespace.
 type account struct{ steps, rules int }
 
 // spend charges the namespace of a policy, and reports whether it can pay. Being out of one of the two does not take the other. The first refusal of a policy is recorded.

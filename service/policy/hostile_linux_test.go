@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// attack is what a pod with the right to send raw packets tries. mark is in what must not arrive.
+// attack sends packets as a pod with the right to send raw packets may. mark is in those that must not arrive.
 type attack struct {
 	name   string
 	frames []servicetest.Frame

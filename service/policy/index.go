@@ -18,7 +18,7 @@ import (
 // the pods that it can select.
 type index struct {
 	World
-	// family is that of the rules, and of the addresses that are looked at.
+	// family is the address family of the rules.
 	family ruleset.Family
 	pods   map[string][]*corev1.Pod // by namespace
 	// local are the pods of the node that have addresses, in no order.
@@ -31,10 +31,10 @@ type index struct {
 	holders map[netip.Addr]string
 	// all are the fragments by their owners.
 	all map[string]ruleset.Fragment
-	// spent is what the policies of each namespace cost, and over has the reasons why some allow less than they say.
+	// spent counts what the policies of each namespace cost, and over has the reasons why some allow less than they say.
 	spent map[string]*account
 	over  map[string]string
-	// ports is how much there is to look at in all pods for a port with a name, and localPorts in those of the node by namespace.
+	// ports counts the named ports of all pods, and localPorts those of the pods of the node by namespace.
 	ports      int
 	localPorts map[string]int
 }

@@ -17,7 +17,7 @@ import (
 // ports are the ports from first to last.
 type ports struct{ first, last uint16 }
 
-// protocols are those that ports can have.
+// protocols lists the protocols of ports.
 var protocols = []ruleset.Protocol{ruleset.TCP, ruleset.UDP, ruleset.SCTP}
 
 // portsOf returns the ports of a protocol that a rule names, in their order, of which none overlap or adjoin. Ports of egress

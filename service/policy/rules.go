@@ -292,7 +292,7 @@ func (x *index) together(direction string, chains []string) string {
 }
 
 // chain adds the chain of a policy to its fragment and returns its name. Pods share it, unless the names of ports stand for
-// others in them.
+// different numbers in them.
 func (x *index) chain(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d direction, w way, pod *corev1.Pod) string {
 	name := x.named(nameOf(d.name+w.name+"-policy", keyOf(p), variant(d, pod)))
 	if _, ok := out.Chains[name]; ok {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Frame is what a host sends on its link: it can have any header.
+// Frame describes a frame that a host sends on its link, with any header.
 type Frame struct {
 	Type    uint16 // of the frame, such as 0x0800
 	To      net.HardwareAddr

@@ -5,7 +5,7 @@
 // validity. It is not used with other roots or outside that period, so a replaced root or an
 // expired certificate ends access at once, on open connections too.
 //
-// A chain that is refused can be made to take half a second: a client that nobody knows names a hundred
+// A chain that is refused can be made to take half a second: an unknown client names a hundred
 // authorities with keys that are slow to verify with. So a chain has few certificates, and refusals are
 // cached too, for a short time.
 package clientcert

@@ -294,7 +294,7 @@ func TestRefusalEnds(t *testing.T) {
 	})
 }
 
-// TestRefusalsAreBounded: certificates that nobody knows do not fill the memory.
+// TestRefusalsAreBounded: unknown certificates do not fill the memory.
 func TestRefusalsAreBounded(t *testing.T) {
 	v := New(func() *x509.CertPool { return certtest.New().Pool }, (&reader{}).read)
 	roots := v.roots()
@@ -307,7 +307,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	}
 }
 
-// BenchmarkSlowChain is what a request with such a chain costs.
+// BenchmarkSlowChain measures a request with such a chain.
 func BenchmarkSlowChain(b *testing.B) {
 	ca := certtest.New()
 	v := New(func() *x509.CertPool { return ca.Pool }, (&reader{}).read)
