@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// changeSteps is what a change costs for each byte of the object: it is encoded, changed, checked and decoded.
+// changeSteps is the cost of a change for each byte of the object: it is encoded, changed, checked and decoded.
 const changeSteps = 5
 
 // changed returns the object of f with a change; nil if the change is none.

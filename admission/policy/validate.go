@@ -105,7 +105,7 @@ func (q *request) fail(p *policy, b *binding, err error) {
 	}
 }
 
-// bindingSteps is what the request's budget is charged for a binding, and for each of its parameters, beside their
+// bindingSteps is the charge to the request's budget for a binding, and for each of its parameters, beside their
 // expressions. Requests multiply policies, bindings and parameters.
 const bindingSteps = 200
 

@@ -99,7 +99,7 @@ func (b *builder) bind(key bindingKey, ref rbacv1.RoleRef, subjects []rbacv1.Sub
 	}
 }
 
-// manyGrants is how many grants of a subject are worth a set of their roles.
+// manyGrants is the number of grants of a subject from which a set of their roles is worth its memory.
 const manyGrants = 32
 
 // holds reports whether one of the grants of a subject, to which a grant of role is about to be added, has that role.

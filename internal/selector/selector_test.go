@@ -26,7 +26,7 @@ func TestLabelsModel(t *testing.T) {
 	keys := strings.Fields("a b c d e f g h i j k l m n")
 	values := strings.Fields("1 2 3 44 x y z")
 	matched := 0
-	for range 60_000 {
+	for range 10_000 {
 		var terms []string
 		some := keys[:1+rnd.IntN(len(keys))]
 		for range rnd.IntN(14) {
@@ -55,8 +55,8 @@ func TestLabelsModel(t *testing.T) {
 			matched++
 		}
 	}
-	if matched < 1000 {
-		t.Errorf("%d of the selectors matched, want more than 1000", matched)
+	if matched < 200 {
+		t.Errorf("%d of the selectors matched, want more than 200", matched)
 	}
 	if nothing := selector.Labels(labels.Nothing()); nothing.Matches(nil) || nothing.Empty() {
 		t.Error("Labels(Nothing()) matches or is empty")
@@ -67,7 +67,7 @@ func TestLabelsModel(t *testing.T) {
 func TestFieldsModel(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(28, 2))
 	pick := func(words ...string) string { return words[rnd.IntN(len(words))] }
-	for range 20_000 {
+	for range 4_000 {
 		var terms []string
 		for range rnd.IntN(6) {
 			terms = append(terms, pick("a", "b", "c")+pick("=", "==", "!=", "!=")+pick("", "1", "2", "3"))
@@ -98,7 +98,7 @@ func TestFieldsModel(t *testing.T) {
 func TestManyRequirements(t *testing.T) {
 	repeat := func(format string) string {
 		var out strings.Builder
-		for i := range 50_000 {
+		for i := range 20_000 {
 			fmt.Fprintf(&out, format, i)
 		}
 		return strings.TrimSuffix(out.String(), ",")

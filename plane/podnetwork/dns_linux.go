@@ -66,7 +66,7 @@ func startDNS(s *stack.Stack, c Config, services localcache.Subscriber[*corev1.S
 const localPeriod = time.Second
 
 // clients knows the clients of a node's DNS server: pods, and the machine itself. The server listens at the machine's address,
-// which strangers reach: they could direct responses at any victim.
+// which hosts of its network reach: they could direct responses at any victim.
 type clients struct {
 	pods  netip.Prefix
 	local func() ([]net.Addr, error)
