@@ -190,7 +190,7 @@ func (e *Enforcer) showBridges() {
 			err = os.WriteFile(path, []byte("1"), 0)
 		}
 		if err != nil {
-			e.Log.Info("policies do not act between pods at one bridge: load br_netfilter and set the sysctl to 1", "sysctl", "net.bridge."+name, "error", err.Error())
+			e.Log.Info("policies do not act on packets that stay on a bridge: load br_netfilter and set the sysctl to 1", "sysctl", "net.bridge."+name, "error", err.Error())
 		}
 	}
 }
