@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -69,7 +70,10 @@ func (k *servedKind) table(q *request, l *listing) (*metav1.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := k.rows(l, include)
+	t, err := k.rows(q.r.Context(), l, include)
+	if err != nil {
+		return nil, err
+	}
 	t.ColumnDefinitions = k.definitions()
 	return t, nil
 }
@@ -85,8 +89,8 @@ func (k *servedKind) definitions() []metav1.TableColumnDefinition {
 	return heads
 }
 
-// rows is a table without heads.
-func (k *servedKind) rows(l *listing, include metav1.IncludeObjectPolicy) *metav1.Table {
+// rows is a table without heads. It ends with ctx: the columns of a definition can take long for each object.
+func (k *servedKind) rows(ctx context.Context, l *listing, include metav1.IncludeObjectPolicy) (*metav1.Table, error) {
 	t := &metav1.Table{
 		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "Table"},
 		ListMeta: metav1.ListMeta{
@@ -97,6 +101,9 @@ func (k *servedKind) rows(l *listing, include metav1.IncludeObjectPolicy) *metav
 	}
 	columns := k.columns()
 	for _, i := range l.items {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		obj, h := i.Object.Object, i.Object.hidden
 		row := metav1.TableRow{Cells: cellsOf(columns, i)}
 		switch include {
@@ -107,7 +114,7 @@ func (k *servedKind) rows(l *listing, include metav1.IncludeObjectPolicy) *metav
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	return t
+	return t, nil
 }
 
 func includeObject(q *request) (metav1.IncludeObjectPolicy, error) {
@@ -168,6 +175,9 @@ func (k *servedKind) tableBody(q *request, l *listing) (*pieces.Body, error) {
 	var cells []byte // of all rows; ends tells where those of each end
 	ends, objects := make([]int, len(l.items)+1), make([][]byte, len(l.items))
 	for n, i := range l.items {
+		if err := q.r.Context().Err(); err != nil {
+			return nil, err // as in rows
+		}
 		if cells, err = appendCells(cells, columns, i); err != nil {
 			return nil, err
 		}

@@ -380,7 +380,10 @@ func (w *watchWriter) shape(kind watch.EventType, i *item) (runtime.Object, erro
 		if err != nil {
 			return nil, err
 		}
-		t := w.q.kind.rows(&listing{items: []*item{i}, revision: revision}, w.include)
+		t, err := w.q.kind.rows(w.q.r.Context(), &listing{items: []*item{i}, revision: revision}, w.include)
+		if err != nil {
+			return nil, err
+		}
 		if !w.headed {
 			t.ColumnDefinitions = w.q.kind.definitions()
 			w.headed = true

@@ -226,6 +226,31 @@ func TestTableIsTheCodecs(t *testing.T) {
 	}
 }
 
+// TestTableEndsWithItsClient: no further row is made for a client that has left.
+func TestTableEndsWithItsClient(t *testing.T) {
+	var leave context.CancelFunc
+	values := 0
+	r := podResource()
+	r.Columns = []Column{{Name: "Slow", Type: "string", Value: func(runtime.Object) any { values++; leave(); return "" }}}
+	k := wireKind(t, r)
+	random := rand.New(rand.NewPCG(5, 6))
+	l := &listing{revision: 7}
+	for range 10 {
+		l.items = append(l.items, asItem(randomPod(random)))
+	}
+	for name, table := range map[string]func(*request) error{
+		"table":     func(q *request) error { _, err := k.table(q, l); return err },
+		"tableBody": func(q *request) error { _, err := k.tableBody(q, l); return err },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		leave, values = cancel, 0
+		q := &request{r: httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), kind: k}
+		if err := table(q); !errors.Is(err, context.Canceled) || values != 1 {
+			t.Errorf("%s() of 10 rows = %v after %d values, want context.Canceled after 1", name, err, values)
+		}
+	}
+}
+
 // TestDecorationIsSent: what is made up and not stored is sent all the same.
 func TestDecorationIsSent(t *testing.T) {
 	r := podResource()
