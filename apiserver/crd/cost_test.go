@@ -118,7 +118,7 @@ func costlies() []costly {
 		}()), value: func(n int) string {
 			return strings.Repeat(`{"a":`, 60) + `"` + strings.Repeat("x", n) + `"` + strings.Repeat("}", 60)
 		}, codes: []int{invalid}},
-		{name: "set", n: 15_000, spec: text(`{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}}`), value: listOf(`"%d","%[1]d"`), codes: []int{invalid}},
+		{name: "set", n: 20_000, spec: text(`{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}}`), value: listOf(`"%d","%[1]d"`), codes: []int{invalid}},
 		{name: "list map", n: 9000, spec: text(`{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"type":"object","required":["k"],"properties":{"k":{"type":"string"}}}}`), value: listOf(`{"k":"` + strings.Repeat("x", 100) + `"}`), codes: []int{invalid}},
 		{name: "embedded", n: 9000, spec: items(text(`{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true}`)), value: listOf(`{"metadata":{"name":"/","labels":{"/":"/"}}}`), codes: []int{invalid}},
 		{name: "quantity", n: 100, spec: text(`{"type":"array","maxItems":100,"items":{"type":"string","maxLength":100,"x-kubernetes-validations":[{"rule":"quantity(self).isGreaterThan(quantity('0'))"}]}}`), value: listOf(`"1e99999999"`), codes: []int{invalid}},
