@@ -153,7 +153,7 @@ func (h *history) send(ctx context.Context, t *testing.T, client *http.Client, n
 		}
 		var account corev1.ServiceAccount
 		if err := json.Unmarshal(text, &account); err != nil {
-			t.Errorf("%s %s = %d %s: %v", in.kind, target, code, text, err)
+			t.Errorf("%s %s = %d %s, error %v, want a service account", in.kind, target, code, text, err)
 		}
 		for _, secret := range account.ImagePullSecrets {
 			out.list += secret.Name + ","
