@@ -5,14 +5,18 @@
 //	go run ./internal/testreport [go test arguments] [-- more go test arguments ...]
 //
 // Each group of arguments is one run of go test. It may begin with NAME=VALUE, which is added to
-// the environment, and then with "-C DIR", which runs the tests of another module. Every group
-// runs, even if an earlier one failed.
+// the environment, and then with "-C DIR", which runs the tests of another module. Packages are given as
+// paths that begin with a dot. Every group runs, even if an earlier one failed.
+//
+// A test that fails is run once more, alone. If it passes then, it is listed as flaky and the run passes,
+// unless three tests are flaky. Packages that panic, time out, have a data race or do not build are not run again.
 package main
 
 import (
 	"bufio"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,7 +35,7 @@ func main() {
 		}
 	}
 	report.close()
-	if len(report.failed) > 0 || (os.Getenv("CI") != "" && len(report.skipped) > 0) {
+	if len(report.failed) > 0 || len(report.flaky) >= tooFlaky || (os.Getenv("CI") != "" && len(report.skipped) > 0) {
 		os.Exit(1)
 	}
 }
@@ -52,18 +56,59 @@ func groups(arguments []string) [][]string {
 // assignment matches an assignment to an environment variable.
 var assignment = regexp.MustCompile(`^[A-Z][A-Z0-9_]*=`)
 
-// run runs go test and adds its results. It returns an error only if go test cannot be started.
+// run runs go test, and the tests that failed once more, and adds the results. It returns an error only
+// if go test cannot be started.
 func (r *report) run(arguments []string) error {
-	environment := os.Environ()
+	c := commandOf(arguments)
+	before := len(r.failed)
+	err := c.start(func(stdout io.Reader) { r.read(stdout) })
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+	case !errors.As(err, &exit):
+		return err
+	case len(r.failed) == before:
+		// No test and no package has failed, so go test itself has, and has printed why.
+		r.failed = append(r.failed, failure{testName{pkg: fmt.Sprintf("%v: %v", c, err)}, true})
+	}
+	r.again(c, before)
+	return nil
+}
+
+// command is one run of go test.
+type command struct {
+	environment []string
+	folder      []string // -C and a directory, or nothing: go requires it first
+	flags       []string
+	packages    []string
+}
+
+func commandOf(arguments []string) command {
+	var c command
 	for len(arguments) > 0 && assignment.MatchString(arguments[0]) {
-		environment, arguments = append(environment, arguments[0]), arguments[1:]
+		c.environment, arguments = append(c.environment, arguments[0]), arguments[1:]
 	}
-	full := []string{"test"}
-	if len(arguments) > 1 && arguments[0] == "-C" { // go requires it first
-		full, arguments = append(full, arguments[:2]...), arguments[2:]
+	if len(arguments) > 1 && arguments[0] == "-C" {
+		c.folder, arguments = arguments[:2], arguments[2:]
 	}
-	cmd := exec.Command("go", append(append(full, "-json"), arguments...)...)
-	cmd.Env, cmd.Stderr = environment, os.Stderr
+	for _, a := range arguments {
+		if strings.HasPrefix(a, ".") {
+			c.packages = append(c.packages, a)
+		} else {
+			c.flags = append(c.flags, a)
+		}
+	}
+	return c
+}
+
+func (c command) String() string {
+	return strings.Join(slices.Concat([]string{"go", "test"}, c.folder, []string{"-json"}, c.flags, c.packages), " ")
+}
+
+// start runs the command and has read read its output.
+func (c command) start(read func(io.Reader)) error {
+	cmd := exec.Command("go", slices.Concat([]string{"test"}, c.folder, []string{"-json"}, c.flags, c.packages)...)
+	cmd.Env, cmd.Stderr = append(os.Environ(), c.environment...), os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -71,13 +116,8 @@ func (r *report) run(arguments []string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	before := len(r.failed)
-	r.read(stdout)
-	if err := cmd.Wait(); err != nil && len(r.failed) == before {
-		// No test and no package has failed, so go test itself has, and has printed why.
-		r.failed = append(r.failed, fmt.Sprintf("go %s: %v", strings.Join(cmd.Args[1:], " "), err))
-	}
-	return nil
+	read(stdout)
+	return cmd.Wait()
 }
 
 // event is one line of go test -json (go doc test2json).
@@ -91,13 +131,18 @@ type event struct {
 
 type testName struct{ pkg, test string }
 
+func (n testName) String() string { return strings.TrimSpace(n.pkg + " " + n.test) }
+
 // report collects the results of go test.
 type report struct {
-	out             io.Writer
-	output          map[testName][]string
-	passed          int
-	failed, skipped []string
-	slow            []timed
+	out     io.Writer
+	output  map[testName][]string
+	passed  int
+	failed  []failure
+	flaky   []string
+	skipped []string
+	slow    []timed
+	ended   func(event) // is called at the end of each test and package; nil if nothing is
 }
 
 // timed is a test or a package that took long.
@@ -139,6 +184,9 @@ func (r *report) add(e event) {
 	default:
 		return
 	}
+	if r.ended != nil {
+		r.ended(e)
+	}
 	output := r.output[name]
 	delete(r.output, name)
 	if e.Elapsed >= slowest && e.Test != "" {
@@ -152,8 +200,7 @@ func (r *report) add(e event) {
 	case "pass":
 		r.passed++
 	case "fail":
-		r.failed = append(r.failed, e.Package+" "+e.Test)
-		fmt.Fprint(r.out, strings.Join(output, ""))
+		r.fail(name, output)
 	case "skip":
 		r.skipped = append(r.skipped, fmt.Sprintf("%s %s: %s", e.Package, e.Test, reason(output)))
 	}
@@ -163,8 +210,7 @@ func (r *report) add(e event) {
 // error, a panic, a data race after the last test.
 func (r *report) pkg(e event, output []string) {
 	if e.Action == "fail" {
-		r.failed = append(r.failed, e.Package)
-		fmt.Fprint(r.out, strings.Join(output, ""))
+		r.fail(testName{pkg: e.Package}, output)
 		return
 	}
 	for _, line := range output {
@@ -185,6 +231,13 @@ func reason(output []string) string {
 	return "no reason given"
 }
 
+// fail adds a test or package that failed, and prints its output.
+func (r *report) fail(name testName, output []string) {
+	text := strings.Join(output, "")
+	r.failed = append(r.failed, failure{name, broken.MatchString(text)})
+	fmt.Fprint(r.out, text)
+}
+
 // close prints the remaining output and the summary.
 func (r *report) close() {
 	for name, output := range r.output { // failed builds have no end event
@@ -199,7 +252,12 @@ func (r *report) close() {
 	}
 	r.names("slowest", slow)
 	r.names("not run", r.skipped)
-	r.names("failed", r.failed)
+	r.names("flaky: failed, and passed alone", r.flaky)
+	var failed []string
+	for _, f := range r.failed {
+		failed = append(failed, f.String())
+	}
+	r.names("failed", failed)
 	fmt.Fprintf(r.out, "\n%d passed, %d failed, %d skipped\n", r.passed, len(r.failed), len(r.skipped))
 }
 

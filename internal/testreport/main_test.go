@@ -87,3 +87,50 @@ func TestEveryGroupRuns(t *testing.T) {
 		}
 	}
 }
+
+// TestFlaky: a test that fails by chance passes the run and is listed. Others fail it: one that always fails, one
+// of a package with a data race or a panic, and three that are flaky.
+func TestFlaky(t *testing.T) {
+	const header = "package x\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nvar _ = os.Remove\n"
+	// The first run of a test leaves a file, and the next finds it.
+	once := func(name, fail string) string {
+		return "\nfunc Test" + name + "(t *testing.T) {\n\tt.Run(\"sub\", func(t *testing.T) {\n\t\tif _, err := os.Stat(\"" + name + "\"); err == nil {\n\t\t\treturn\n\t\t}\n\t\tos.WriteFile(\"" + name + "\", nil, 0o644)\n\t\t" + fail + "\n\t})\n}\n"
+	}
+	for name, test := range map[string]struct {
+		tests         string
+		flaky, failed []string
+	}{
+		"flaky":  {once("A", `t.Error("wrong")`) + "func TestB(t *testing.T) {}\n", []string{"TestA"}, nil},
+		"wrong":  {once("A", `t.Error("wrong")`) + "func TestB(t *testing.T) { t.Error() }\n", []string{"TestA"}, []string{"TestB", ""}},
+		"panics": {once("A", `panic("wrong")`), nil, []string{"TestA/sub", "TestA", ""}},
+		"races":  {once("A", "t.Error(`testing.go:1: race detected during execution of test`)"), nil, []string{"TestA/sub", "TestA", ""}},
+		"three": {once("A", "t.Fail()") + once("B", "t.Fail()") + once("C", "t.Fail()"), nil,
+			[]string{"TestA/sub", "TestA", "TestB/sub", "TestB", "TestC/sub", "TestC", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for file, text := range map[string]string{"go.mod": "module example.com/x\n\ngo 1.26\n", "x_test.go": header + test.tests} {
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var out bytes.Buffer
+			r := newReport(&out)
+			if err := r.run([]string{"-C", dir, "-timeout", "1m", "./..."}); err != nil {
+				t.Fatal(err)
+			}
+			r.close()
+			var failed []string
+			for _, f := range r.failed {
+				failed = append(failed, f.test)
+			}
+			var flaky []string
+			for _, name := range test.flaky {
+				flaky = append(flaky, "example.com/x "+name)
+			}
+			if !slices.Equal(failed, test.failed) || !slices.Equal(r.flaky, flaky) {
+				t.Errorf("run() leaves failed = %q, flaky = %q, want %q, %q:\n%s", failed, r.flaky, test.failed, flaky, &out)
+			}
+		})
+	}
+}
