@@ -115,6 +115,7 @@ var requestWalls = []wall{
 		{"authz", "the chain that a server is tested with"},
 	}},
 	{packages: "apiserver/nodeproxy", closed: true, may: []allowance{
+		{"apiserver/internal/socket", "logs are sent as messages of a WebSocket too"},
 		{"authn/user", sharedNoun},
 		{"internal/upgraded", "streams are bounded in one way at both ends"},
 		{"k8s.io/api/core", kubeTypes},
@@ -218,6 +219,7 @@ var requestWalls = []wall{
 	{packages: "apiserver/internal/intake", closed: true},
 	{packages: "apiserver/internal/inprocess", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
 	{packages: "apiserver/internal/eventstream", closed: true},
+	{packages: "apiserver/internal/socket", closed: true, may: []allowance{{"github.com/gorilla/websocket", "clients speak WebSocket"}}},
 	{packages: "apiserver/internal/warning", closed: true},
 	{packages: "apiserver/internal/pieces", closed: true, may: []allowance{
 		{"storage", "compressed pieces are known by the revisions of their items"},

@@ -29,7 +29,7 @@ func (s *Server) delete(q *request) error {
 	if err != nil {
 		return err
 	}
-	if !gone {
+	if !gone || q.kind.Strategy.ShowDeleted {
 		return s.responder.respond(q, http.StatusOK, obj)
 	}
 	q.out.Shape = wire.Whole
@@ -181,6 +181,7 @@ func (s *Server) deleteCollection(q *request) error {
 	if err != nil {
 		return err
 	}
+	lo.Limit = max(lo.Limit, 0)
 	selected.hidden = true // else they would outlive their namespace
 	found, err := s.reader.find(q.r.Context(), selected, &lo)
 	if err != nil {
@@ -247,11 +248,8 @@ func (k *servedKind) grace(obj runtime.Object, o *metav1.DeleteOptions, now time
 	}
 	if m.GetDeletionTimestamp() == nil {
 		seconds := k.Strategy.Grace(obj, o)
-		if seconds <= 0 {
-			return false
-		}
-		mark(m, now, seconds)
-		return true
+		mark(m, now, max(seconds, 0)) // the response shows the mark of an object that goes at once
+		return seconds > 0
 	}
 	begun := m.GetDeletionGracePeriodSeconds()
 	if begun == nil || *begun == 0 {

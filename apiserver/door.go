@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/planekit/planekit/apiserver/internal/intake"
@@ -150,11 +151,34 @@ func (c *call) begin() error {
 		return apierrors.NewBadRequest(c.invalid.Error())
 	}
 	if !c.longRunning {
+		timeout, err := timeoutOf(c.r)
+		if err != nil {
+			return err
+		}
 		var ctx context.Context
-		ctx, c.cancel = context.WithTimeout(c.r.Context(), requestTimeout)
+		ctx, c.cancel = context.WithTimeout(c.r.Context(), timeout)
 		c.r = c.r.WithContext(budget.Attach(ctx, budget.Default))
 	}
 	return nil
+}
+
+// timeoutOf returns the time for a request: requestTimeout, or less if the client has less.
+func timeoutOf(r *http.Request) (time.Duration, error) {
+	if !strings.Contains(r.URL.RawQuery, "timeout=") { // which saves parsing
+		return requestTimeout, nil
+	}
+	text := r.URL.Query().Get("timeout")
+	if text == "" {
+		return requestTimeout, nil
+	}
+	timeout, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, badRequest("invalid timeout specified in the request URL - %v", err)
+	}
+	if timeout <= 0 {
+		return requestTimeout, nil
+	}
+	return min(timeout, requestTimeout), nil
 }
 
 // fail responds with err, unless the step that returned it has responded.

@@ -1,13 +1,16 @@
 package apiserver_test
 
 import (
+	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/apiservertest"
+	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/memstore"
 	corev1 "k8s.io/api/core/v1"
@@ -129,7 +132,9 @@ func TestListRevisions(t *testing.T) {
 	a.want(a.do("GET", configPath+"?resourceVersion=-1", ""), 400, "resourceVersion")
 	a.want(a.do("GET", configPath+"?resourceVersionMatch=Exact", ""), 422, "resourceVersionMatch is forbidden unless resourceVersion is provided")
 	a.want(a.do("GET", configPath+"?resourceVersionMatch=Other&resourceVersion=1", ""), 422, `Unsupported value: "Other"`)
-	a.want(a.do("GET", configPath+"?limit=-1", ""), 400, "limit")
+	if got := a.names(configPath + "?limit=-1"); got != "a b" {
+		t.Errorf("a list with limit=-1 has %q, want %q", got, "a b")
+	}
 	a.want(a.do("GET", configPath+"?limit=x", ""), 400, "")
 	a.want(a.do("GET", configPath+"/a?resourceVersion="+first, ""), 200, "")
 	a.want(a.do("GET", configPath+"/a?resourceVersion=x", ""), 400, "")
@@ -181,4 +186,44 @@ func TestBrokenRecordIsNamed(t *testing.T) {
 		t.Errorf("warning %q", w)
 	}
 	a.want(a.do("GET", configPath+"/bad", ""), 500, string(key))
+}
+
+// TestTimeoutOfRequest: a client may want less time than a request has.
+func TestTimeoutOfRequest(t *testing.T) {
+	a := start(t)
+	a.create(configPath, configMap("a", ""))
+	for query, code := range map[string]int{"timeout=1ns": 504, "timeout=abc": 400, "timeout=0s": 200, "timeout=1h": 200, "timeout=": 200} {
+		if got := a.do("GET", configPath+"?"+query, ""); got.code != code {
+			t.Errorf("GET with %s = %d %s, want %d", query, got.code, got.body, code)
+		}
+	}
+	a.want(a.do("POST", configPath+"?timeout=abc", configMap("b", "")), 400, `invalid timeout specified in the request URL - time: invalid duration "abc"`)
+	a.want(a.do("GET", configPath+"/b", ""), 404, "")
+}
+
+// TestEmptyNamespace: a list or a watch with an empty namespace in its path is one of all namespaces, and is authorized
+// as such.
+func TestEmptyNamespace(t *testing.T) {
+	var asked []string
+	s := apiservertest.Start(t, apiservertest.WithResources(resources()...),
+		apiservertest.WithAuthorizer(authz.Func(func(_ context.Context, r authz.Attributes) (authz.Decision, string, error) {
+			if r.User.Name == "jane" {
+				asked = append(asked, r.Verb+" "+r.Resource+" in "+r.Namespace)
+			}
+			return authz.Allow, "", nil
+		})))
+	a := &api{t, s.As("jane"), "http://memory"}
+	a.create(configPath, configMap("a", ""))
+	a.create("/api/v1/namespaces/kube-system/configmaps", configMap("b", ""))
+	asked = nil
+	if got := a.names("/api/v1/namespaces//configmaps"); got != "a b" {
+		t.Errorf("the list without a namespace has %q, want %q", got, "a b")
+	}
+	a.watch("/api/v1/namespaces//configmaps?watch=1").want("ADDED/a", "ADDED/b")
+	if want := []string{"list configmaps in ", "watch configmaps in "}; !slices.Equal(asked, want) {
+		t.Errorf("authorized were %q, want %q", asked, want)
+	}
+	for _, method := range []string{"POST", "DELETE", "PUT", "PATCH"} {
+		a.want(a.do(method, "/api/v1/namespaces//configmaps", configMap("c", "")), 400, "invalid path")
+	}
 }

@@ -166,6 +166,7 @@ func (s *Server) list(q *request) error {
 	if err := requestline.Options(q.r.URL.Query(), &o); err != nil {
 		return err
 	}
+	o.Limit = max(o.Limit, 0) // a negative limit is none
 	selected, err := newSelection(q.kind, q.info.Namespace, o.LabelSelector, o.FieldSelector)
 	if err != nil {
 		return err
@@ -196,9 +197,6 @@ type listFrom struct {
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list.
 func listStart(selected *selection, o *metav1.ListOptions) (listFrom, error) {
 	from := listFrom{version: o.ResourceVersion}
-	if o.Limit < 0 {
-		return from, badRequest("limit must not be negative")
-	}
 	if o.Continue != "" {
 		if o.ResourceVersion != "" && o.ResourceVersion != "0" {
 			return from, badRequest("specifying resource version is not allowed when using continue")

@@ -1,7 +1,9 @@
 package apiserver
 
 import (
+	"bufio"
 	"bytes"
+	"net"
 	"net/http"
 	"runtime"
 	"time"
@@ -102,6 +104,15 @@ func (w *recorder) finish() {
 	if w.leave != nil {
 		w.leave()
 	}
+}
+
+// Hijack takes over the connection, for a protocol that the request changes to.
+func (w *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffers, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil {
+		w.begin(http.StatusSwitchingProtocols)
+	}
+	return conn, buffers, err
 }
 
 // Unwrap lets http.ResponseController find what it needs.

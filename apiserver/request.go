@@ -78,7 +78,8 @@ func (q *request) decode(s *Server, validation string, into runtime.Object) erro
 
 func (q *request) decodeFrom(s *Server, data []byte, media, validation string, into runtime.Object) error {
 	want := q.bodyKind()
-	unknown, err := s.codec.DecodeBody(q.r.Context(), data, media, validation, want, into)
+	deletion, _ := as[Deletion](q.sub)
+	unknown, err := s.codec.DecodeBody(q.r.Context(), data, media, validation, want, into, deletion.Older...)
 	if err != nil {
 		return err
 	}

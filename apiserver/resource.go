@@ -265,6 +265,8 @@ type Strategy struct {
 	// GarbageCollection is the propagation policy of a delete that names none; empty is
 	// Background.
 	GarbageCollection metav1.DeletionPropagation
+	// ShowDeleted has the response to a delete be the object, and not a Status, also if the object is gone.
+	ShowDeleted bool
 }
 
 // Column is one column of a server-side table

@@ -78,6 +78,8 @@ type Deletion struct {
 	// Group, Version and Kind name New's type. If Version is empty, group and version are the
 	// resource's.
 	Group, Version, Kind string
+	// Older lists older versions of Group in which clients may write the object. Their form is that of Version.
+	Older []string
 	// New returns an empty object of the type that is created. Required.
 	New func() runtime.Object
 	// Delete returns how to delete the object, or an API status error to refuse. It must not change

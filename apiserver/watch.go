@@ -5,15 +5,18 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/planekit/planekit/apiserver/internal/envelope"
 	"github.com/planekit/planekit/apiserver/internal/eventstream"
 	"github.com/planekit/planekit/apiserver/internal/requestline"
+	"github.com/planekit/planekit/apiserver/internal/socket"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/cache"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -45,6 +48,10 @@ func (s *Server) watch(q *request) error {
 	if err := requestline.Options(q.r.URL.Query(), &o); err != nil {
 		return err
 	}
+	if q.info.OldWatch && q.info.Name != "" {
+		named := "metadata.name=" + fields.EscapeValue(q.info.Name)
+		o.FieldSelector = strings.TrimSuffix(named+","+o.FieldSelector, ",")
+	}
 	selected, err := newSelection(q.kind, q.info.Namespace, o.LabelSelector, o.FieldSelector)
 	if err != nil {
 		return err
@@ -75,7 +82,14 @@ func (s *Server) watch(q *request) error {
 		defer hook(q.kind.gvr, -1)
 	}
 	w := &watcher{server: s, q: q, selected: selected, bookmarks: o.AllowWatchBookmarks}
-	w.out = &watchWriter{q: q, codec: s.codec, include: include, stream: eventstream.New(q.w, writeTimeout)}
+	w.out = &watchWriter{q: q, codec: s.codec, include: include}
+	if socket.Requested(q.r) {
+		messages := &socketEvents{q: q, ended: cancel}
+		defer messages.close()
+		w.out.stream = messages
+	} else {
+		w.out.stream = eventstream.New(q.w, writeTimeout)
+	}
 	return w.run(ctx, from)
 }
 
@@ -262,8 +276,18 @@ type watchWriter struct {
 	q       *request
 	codec   *wire.Codec
 	include metav1.IncludeObjectPolicy
-	stream  *eventstream.Writer
+	stream  events
 	headed  bool // the table's columns have been sent
+}
+
+// events are sent to one client. The first failure ends everything.
+type events interface {
+	// Begin has the next Flush say that the stream stands.
+	Begin(contentType string)
+	// Add sends a frame with the next Flush, or earlier. If err is not nil, the stream ends with it instead.
+	Add(frame []byte, err error)
+	// Flush sends what is left. It fails once the client is gone or too slow.
+	Flush() error
 }
 
 // change buffers an event that is the same for everybody who gets it in this

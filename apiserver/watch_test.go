@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/apiservertest"
+	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/storage/memstore"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -254,4 +256,44 @@ func read(s *stream, n int) []string {
 		lines = append(lines, fmt.Sprintf("%s %s %s@%s", e.Type, obj.Name, obj.Data["n"], obj.ResourceVersion))
 	}
 	return lines
+}
+
+// TestOldWatchPaths: the paths of the first watches lead to watches, with the names of objects too.
+func TestOldWatchPaths(t *testing.T) {
+	var asked []string
+	s := apiservertest.Start(t, apiservertest.WithResources(resources()...),
+		apiservertest.WithAuthorizer(authz.Func(func(_ context.Context, r authz.Attributes) (authz.Decision, string, error) {
+			if r.User.Name == "jane" && r.Verb != "create" {
+				asked = append(asked, fmt.Sprintf("%s %s %q in %q", r.Verb, r.Resource, r.Name, r.Namespace))
+			}
+			return authz.Allow, "", nil
+		})))
+	a := &api{t, s.As("jane"), "http://memory"}
+	a.create(configPath, configMap("a", ""))
+	a.create(configPath, configMap("b", ""))
+	a.create("/api/v1/namespaces/kube-system/configmaps", configMap("a", ""))
+	for _, test := range []struct {
+		path, asked string
+		events      []string
+	}{
+		{"configmaps", `watch configmaps "" in ""`, []string{"ADDED/a", "ADDED/b", "ADDED/a"}},
+		{"namespaces/default/configmaps", `watch configmaps "" in "default"`, []string{"ADDED/a", "ADDED/b"}},
+		{"namespaces/default/configmaps/b", `watch configmaps "b" in "default"`, []string{"ADDED/b"}},
+		{"namespaces/default/configmaps/b?fieldSelector=metadata.namespace%3Ddefault", `watch configmaps "b" in "default"`, []string{"ADDED/b"}},
+		{"namespaces/kube-system/configmaps/a", `watch configmaps "a" in "kube-system"`, []string{"ADDED/a"}},
+	} {
+		asked = nil
+		a.watch("/api/v1/watch/" + test.path).want(test.events...)
+		if want := []string{test.asked}; !slices.Equal(asked, want) {
+			t.Errorf("GET /api/v1/watch/%s is authorized as %q, want %q", test.path, asked, want)
+		}
+	}
+	a.create(configPath, configMap("c", ""))
+	named := a.watch("/api/v1/watch/namespaces/default/configmaps/c")
+	named.want("ADDED/c")
+	a.create(configPath, configMap("d", ""))
+	a.want(a.do("DELETE", configPath+"/c", ""), 200, "")
+	named.want("DELETED/c")
+	a.want(a.do("GET", "/api/v1/watch/namespaces/default/configmaps/c/status", ""), 404, "")
+	a.want(a.do("POST", "/api/v1/watch/namespaces/default/configmaps", configMap("e", "")), 404, "")
 }

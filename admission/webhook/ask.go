@@ -42,11 +42,11 @@ func (h *hook) ask(ctx context.Context, q *question) (*admissionapi.AdmissionRes
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("admission webhook %q does not support dry run", h.name))
 		}
 	}
-	if !h.speaks {
-		return nil, &failure{h.name, errors.New("could not create admission objects: webhook does not accept known AdmissionReview versions (v1)")}
+	if h.version == "" {
+		return nil, &failure{h.name, errors.New("could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)")}
 	}
 	uid := uuid.NewUUID()
-	body, err := q.review(uid)
+	body, err := q.review(h.version, uid)
 	if err != nil {
 		return nil, &failure{h.name, fmt.Errorf("could not create admission objects: %w", err)}
 	}
@@ -56,7 +56,7 @@ func (h *hook) ask(ctx context.Context, q *question) (*admissionapi.AdmissionRes
 	if err != nil {
 		return nil, &failure{h.name, fmt.Errorf("failed to call webhook: %w", err)}
 	}
-	response, err := readReview(reply, uid, h.mutates)
+	response, err := readReview(reply, h.version, uid, h.mutates)
 	if err != nil {
 		return nil, &failure{h.name, fmt.Errorf("received invalid webhook response: %w", err)}
 	}
@@ -65,10 +65,13 @@ func (h *hook) ask(ctx context.Context, q *question) (*admissionapi.AdmissionRes
 
 // readReview returns the response in a review after checking it as far as possible without the
 // object.
-func readReview(data []byte, uid types.UID, mutates bool) (*admissionapi.AdmissionResponse, error) {
+func readReview(data []byte, version string, uid types.UID, mutates bool) (*admissionapi.AdmissionResponse, error) {
 	var review admissionapi.AdmissionReview
 	if err := utiljson.Unmarshal(data, &review); err != nil {
 		return nil, err
+	}
+	if version == v1beta1 {
+		return olderResponse(review.Response, mutates)
 	}
 	want, got := admissionapi.SchemeGroupVersion.WithKind("AdmissionReview"), review.GroupVersionKind()
 	r := review.Response
@@ -91,6 +94,21 @@ func readReview(data []byte, uid types.UID, mutates bool) (*admissionapi.Admissi
 		return nil, fmt.Errorf("webhook returned invalid response.patchType of %q", *r.PatchType)
 	case r.PatchType != nil && *r.PatchType != admissionapi.PatchTypeJSONPatch:
 		return nil, fmt.Errorf("unsupported patch type %q", *r.PatchType)
+	}
+	return r, nil
+}
+
+// olderResponse returns r, of v1beta1, as it would be in v1. Its type, its UID and the type of its patch may be missing.
+func olderResponse(r *admissionapi.AdmissionResponse, mutates bool) (*admissionapi.AdmissionResponse, error) {
+	if r == nil {
+		return nil, errors.New("webhook response was absent")
+	}
+	r.PatchType = nil
+	switch {
+	case !mutates:
+		r.Patch = nil
+	case len(r.Patch) > 0:
+		r.PatchType = new(admissionapi.PatchTypeJSONPatch)
 	}
 	return r, nil
 }

@@ -38,8 +38,12 @@ func (p *Plugin) Through(t http.RoundTripper) {
 
 // ReadReview reads an answer; for fuzzing.
 func ReadReview(data []byte, uid types.UID, mutates bool) error {
-	_, err := readReview(data, uid, mutates)
-	return err
+	for _, version := range []string{v1beta1, v1} {
+		if _, err := readReview(data, version, uid, mutates); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Patched applies an answer's patch to r's object; for fuzzing.

@@ -2,9 +2,11 @@ package webhook_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -256,13 +258,47 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestOldReviews: a webhook that knows only the old version cannot be asked.
-func TestOldReviews(t *testing.T) {
-	hook := serve(t, allow)
-	p := direct(t, false, registration.MutatingWebhook{Name: "old", ClientConfig: hook.at(), AdmissionReviewVersions: []string{"v1beta1"},
-		Rules: []registration.RuleWithOperations{ruleOf("*", "*", "*", "*")}})
-	if err := admit(t.Context(), p, create()); err == nil || !strings.Contains(err.Error(), "does not accept known AdmissionReview versions (v1)") {
-		t.Error(err)
+// TestOlderReviews: the first known version of a webhook's list is the one of its reviews. A response in v1beta1 may
+// leave out its type, its UID and the type of its patch.
+func TestOlderReviews(t *testing.T) {
+	var versions []string
+	var respond func(http.ResponseWriter)
+	hook := serveHTTP(t, func(w http.ResponseWriter, review *admissionapi.AdmissionReview, _ *http.Request) {
+		versions = append(versions, review.APIVersion)
+		respond(w)
+	})
+	patch := base64.StdEncoding.EncodeToString([]byte(`[{"op":"add","path":"/data","value":{"a":"b"}}]`))
+	for _, test := range []struct {
+		taken    []string
+		mutates  bool
+		response string
+		version  string // of the review
+		err      string
+	}{
+		{[]string{"v1beta1"}, false, `{"response":{"allowed":true}}`, "admission.k8s.io/v1beta1", ""},
+		{[]string{"v1beta1"}, false, `{"response":{"allowed":false,"status":{"message":"no"}}}`, "admission.k8s.io/v1beta1", "denied the request: no"},
+		{[]string{"v1beta1"}, false, `{}`, "admission.k8s.io/v1beta1", "webhook response was absent"},
+		{[]string{"v1beta1"}, false, `{"response":{"allowed":true,"patch":"` + patch + `"}}`, "admission.k8s.io/v1beta1", ""},
+		{[]string{"v1beta1"}, true, `{"response":{"allowed":true,"patch":"` + patch + `"}}`, "admission.k8s.io/v1beta1", ""},
+		{[]string{"v2", "v1beta1", "v1"}, false, `{"response":{"allowed":true}}`, "admission.k8s.io/v1beta1", ""},
+		{[]string{"v1", "v1beta1"}, false, `{"response":{"allowed":true}}`, "admission.k8s.io/v1", "expected response.uid="},
+		{[]string{"v2"}, false, "", "", "does not accept known AdmissionReview versions (v1, v1beta1)"},
+	} {
+		versions, respond = nil, func(w http.ResponseWriter) { io.WriteString(w, test.response) }
+		none := registration.SideEffectClassNone
+		p := direct(t, test.mutates, registration.MutatingWebhook{Name: "old", ClientConfig: hook.at(), AdmissionReviewVersions: test.taken,
+			SideEffects: &none, Rules: []registration.RuleWithOperations{ruleOf("*", "*", "*", "*")}})
+		r := create()
+		err := admit(t.Context(), p, r)
+		if text := fmt.Sprint(err); err == nil && test.err != "" || err != nil && (test.err == "" || !strings.Contains(text, test.err)) {
+			t.Errorf("admission by a webhook of %q that responds %s = %v, want %q", test.taken, test.response, err, test.err)
+		}
+		if got := strings.Join(versions, " "); got != test.version {
+			t.Errorf("a webhook of %q gets a review of %q, want %q", test.taken, got, test.version)
+		}
+		if data := r.Object.(*corev1.ConfigMap).Data["a"]; test.mutates && data != "b" {
+			t.Errorf("the object has data %q after the patch, want b", data)
+		}
 	}
 }
 

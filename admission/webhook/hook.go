@@ -31,7 +31,7 @@ type hook struct {
 	timeout             time.Duration
 	// effects is the declared side effects of the webhook; nil if it declares none.
 	effects        *registration.SideEffectClass
-	speaks         bool // supports v1
+	version        string // of the reviews; empty if there is none that both sides know
 	mutates, again bool
 	caller         *caller
 	patches        *patched.Decoder
@@ -42,6 +42,21 @@ const timeout = 10 * time.Second
 
 var errNoConditions = errors.New("match conditions are not supported by this server")
 
+// The versions of AdmissionReview. The older one has the same form, but its responses may leave more out.
+const (
+	v1      = "v1"
+	v1beta1 = "v1beta1"
+)
+
+// reviewVersion returns the first known version of those that a webhook takes.
+func reviewVersion(taken []string) string {
+	i := slices.IndexFunc(taken, func(v string) bool { return v == v1 || v == v1beta1 })
+	if i < 0 {
+		return ""
+	}
+	return taken[i]
+}
+
 func (p *Plugin) compile(calls *callers, configuration string, w *registration.ValidatingWebhook) *hook {
 	h := &hook{
 		configuration: configuration,
@@ -49,7 +64,7 @@ func (p *Plugin) compile(calls *callers, configuration string, w *registration.V
 		ignore:        w.FailurePolicy != nil && *w.FailurePolicy == registration.Ignore,
 		timeout:       timeout,
 		effects:       w.SideEffects,
-		speaks:        slices.Contains(w.AdmissionReviewVersions, admissionapi.SchemeGroupVersion.Version),
+		version:       reviewVersion(w.AdmissionReviewVersions),
 		caller:        calls.get(w.ClientConfig),
 		patches:       &p.patches,
 		equivalent:    w.MatchPolicy != nil && *w.MatchPolicy == registration.Equivalent,

@@ -131,8 +131,8 @@ func (q *question) request() (*admissionapi.AdmissionRequest, error) {
 	return q.asked, nil
 }
 
-// review returns the encoded review.
-func (q *question) review(uid types.UID) ([]byte, error) {
+// review returns the encoded review in a version.
+func (q *question) review(version string, uid types.UID) ([]byte, error) {
 	if err := q.complete(); err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (q *question) review(uid types.UID) ([]byte, error) {
 	request.UID = uid
 	request.Object.Raw, request.OldObject.Raw = q.object, q.old
 	return json.Marshal(&admissionapi.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: admissionapi.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
+		TypeMeta: metav1.TypeMeta{APIVersion: admissionapi.GroupName + "/" + version, Kind: "AdmissionReview"},
 		Request:  &request,
 	})
 }

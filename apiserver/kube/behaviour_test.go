@@ -67,7 +67,7 @@ spec: {nodeName: n1, restartPolicy: Never, schedulerName: s, serviceAccountName:
 status: {phase: Running, podIP: 10.0.0.1, nominatedNodeName: n2}`)
 	want := map[string]string{
 		"spec.nodeName": "n1", "spec.restartPolicy": "Never", "spec.schedulerName": "s", "spec.serviceAccountName": "a",
-		"spec.hostNetwork": "true", "status.phase": "Running", "status.podIP": "10.0.0.1", "status.nominatedNodeName": "n2",
+		"spec.hostNetwork": "true", "status.phase": "Running", "status.podIP": "10.0.0.1", "status.podIPs": "", "status.nominatedNodeName": "n2",
 	}
 	expectFields(t, "pods", pod, want)
 	expectFields(t, "events", kindtest.Decode(t, resource("events").New, `

@@ -55,6 +55,8 @@ func TestEviction(t *testing.T) {
 	c.do("GET", evictedPods+"/web-0", "", 404)
 	c.evict("web-0", "", 404)
 	c.do("POST", evictedPods+"/web-1/eviction", `{apiVersion: policy/v1, kind: Eviction, metadata: {name: web-2}}`, 400)
+	c.do("POST", evictedPods+"/web-1/eviction?dryRun=All", `{apiVersion: policy/v1beta1, kind: Eviction, metadata: {name: web-1}}`, 201)
+	c.do("POST", evictedPods+"/web-1/eviction?dryRun=All", `{apiVersion: policy/v1alpha1, kind: Eviction, metadata: {name: web-1}}`, 400)
 
 	c.budget("b", 1, "")
 	c.evict("web-1", "?dryRun=All", 201)

@@ -36,7 +36,7 @@ func Resources() []apiserver.Resource { return ResourcesFor(Config{}) }
 
 // ResourcesFor returns the resources of all groups for the cluster that c describes.
 func ResourcesFor(c Config) []apiserver.Resource {
-	return slices.Concat(
+	all := slices.Concat(
 		core.Resources(c),
 		apps.Resources(),
 		autoscaling.Resources(),
@@ -55,6 +55,18 @@ func ResourcesFor(c Config) []apiserver.Resource {
 		scheduling.Resources(),
 		storage.Resources(),
 	)
+	for i := range all {
+		all[i].Strategy.ShowDeleted = slices.Contains(shownDeleted, all[i].Plural+"."+all[i].Group)
+	}
+	return all
+}
+
+// shownDeleted lists the resources of which a delete shows the object, those with ReturnDeletedObject in
+// kubernetes/pkg/registry v1.36.
+var shownDeleted = []string{
+	"namespaces.", "persistentvolumeclaims.", "persistentvolumes.", "pods.", "podtemplates.", "resourcequotas.", "serviceaccounts.", "services.",
+	"csidrivers.storage.k8s.io", "csinodes.storage.k8s.io", "storageclasses.storage.k8s.io", "volumeattachments.storage.k8s.io",
+	"volumeattributesclasses.storage.k8s.io",
 }
 
 // InitializerConfigurations is the resource that configures the plugin of package

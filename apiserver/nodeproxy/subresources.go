@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/planekit/planekit/apiserver/internal/socket"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -213,6 +214,14 @@ func (p *Proxy) fetch(w http.ResponseWriter, r *http.Request, to *url.URL, by ht
 		return kubeletError(answer.StatusCode, strings.TrimSpace(string(said)))
 	}
 	w.Header().Set("Content-Type", "text/plain")
+	if socket.Requested(r) {
+		conn, err := socket.Accept(w, r, func() { answer.Body.Close() })
+		if err == nil { // else that is answered
+			conn.Copy(answer.Body)
+			conn.Close()
+		}
+		return nil
+	}
 	w.WriteHeader(http.StatusOK)
 	copyFlushing(w, answer.Body)
 	return nil

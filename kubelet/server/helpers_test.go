@@ -86,13 +86,14 @@ func (c *containers) PortForward(_ context.Context, in *runtimeapi.PortForwardRe
 func webPod() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid-web"},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}, {Name: "slow"}, {Name: "unseen"}}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}, {Name: "slow"}, {Name: "unseen"}, {Name: "terminal", TTY: true}}},
 		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
 			{
 				Name: "c", ContainerID: "mem://now", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ContainerID: "mem://gone"}},
 			},
 			{Name: "slow", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}},
+			{Name: "terminal", ContainerID: "mem://terminal", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
 		}},
 	}
 }

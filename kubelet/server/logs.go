@@ -88,7 +88,7 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := r.PathValue("container")
-	if !hasContainer(pod, name) {
+	if containerSpec(pod, name) == nil {
 		http.Error(w, fmt.Sprintf("container %q not found in pod %q", name, pod.Name), http.StatusNotFound)
 		return
 	}

@@ -111,19 +111,19 @@ func containerStatus(pod *corev1.Pod, name string) *corev1.ContainerStatus {
 	return nil
 }
 
-// hasContainer reports whether the pod has the container in its spec.
-func hasContainer(pod *corev1.Pod, name string) bool {
+// containerSpec returns the container of a name in the pod's spec, or nil.
+func containerSpec(pod *corev1.Pod, name string) *corev1.Container {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			if list[i].Name == name {
-				return true
+				return &list[i]
 			}
 		}
 	}
 	for i := range pod.Spec.EphemeralContainers {
 		if pod.Spec.EphemeralContainers[i].Name == name {
-			return true
+			return (*corev1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
 		}
 	}
-	return false
+	return nil
 }

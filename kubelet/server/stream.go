@@ -39,7 +39,7 @@ func parseStreams(query url.Values) (streams, error) {
 }
 
 func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
-	id, want, ok := s.target(w, r)
+	_, id, want, ok := s.target(w, r)
 	if !ok {
 		return
 	}
@@ -55,9 +55,14 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
-	id, want, ok := s.target(w, r)
+	pod, id, want, ok := s.target(w, r)
 	if !ok {
 		return
+	}
+	// A process has a terminal since its start, or none, whatever the request says.
+	want.tty = containerSpec(pod, r.PathValue("container")).TTY
+	if want.tty {
+		want.stderr = false
 	}
 	answer, err := s.config.Runtime.Attach(r.Context(), &runtimeapi.AttachRequest{
 		ContainerId: id, Stdin: want.stdin, Stdout: want.stdout, Stderr: want.stderr, Tty: want.tty,
@@ -65,25 +70,25 @@ func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
 	s.stream(w, r, answer.GetUrl(), err, &want)
 }
 
-// target returns the running container in the path and the streams in the query, or answers why it
-// cannot.
-func (s *Server) target(w http.ResponseWriter, r *http.Request) (id string, want streams, ok bool) {
+// target returns the pod and the running container in the path and the streams in the query, or answers
+// why it cannot.
+func (s *Server) target(w http.ResponseWriter, r *http.Request) (pod *corev1.Pod, id string, want streams, ok bool) {
 	want, err := parseStreams(r.URL.Query())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
-		return "", want, false
+		return nil, "", want, false
 	}
-	pod, ok := s.pod(w, r)
+	pod, ok = s.pod(w, r)
 	if !ok {
-		return "", want, false
+		return nil, "", want, false
 	}
 	name := r.PathValue("container")
 	found := containerStatus(pod, name)
-	if found == nil || found.State.Running == nil || found.ContainerID == "" {
+	if found == nil || found.State.Running == nil || found.ContainerID == "" || containerSpec(pod, name) == nil {
 		http.Error(w, fmt.Sprintf("container not found (%q)", name), http.StatusNotFound)
-		return "", want, false
+		return nil, "", want, false
 	}
-	return bare(found.ContainerID), want, true
+	return pod, bare(found.ContainerID), want, true
 }
 
 func (s *Server) portForward(w http.ResponseWriter, r *http.Request) {

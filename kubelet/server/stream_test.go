@@ -48,6 +48,8 @@ func TestStreams(t *testing.T) {
 		"/exec/default/web/uid-web/c?command=sh&tty=1&input=1&output=1&error=1":          `container_id:"now"  cmd:"sh"  tty:true  stdin:true  stdout:true`,
 		"/attach/default/web/c?output=1":                                                 `container_id:"now"  stdout:true`,
 		"/attach/default/web/uid-web/c?output=true&error=true":                           `container_id:"now"  stdout:true  stderr:true`,
+		"/attach/default/web/terminal?input=1&output=1&error=1":                          `container_id:"terminal"  stdin:true  tty:true  stdout:true`,
+		"/attach/default/web/c?input=1&output=1&tty=1":                                   `container_id:"now"  stdin:true  stdout:true`,
 		"/portForward/default/web":                                                       `pod_sandbox_id:"sandbox"`,
 		"/portForward/default/web/uid-web?port=80&port=81":                               `pod_sandbox_id:"sandbox"  port:80  port:81`,
 	} {

@@ -212,7 +212,7 @@ func TestWebSocketTerminal(t *testing.T) {
 		fmt.Fprintf(p["stdout"], "%dx%d", size.Width, size.Height)
 		p.exit(success)
 	})
-	ws := k.mustWebSocket("/attach/default/web/c?tty=1&input=1&output=1&error=1", v5)
+	ws := k.mustWebSocket("/attach/default/web/terminal?tty=1&input=1&output=1&error=1", v5)
 	send(t, ws, "\x04{\"Width\":80,\"Height\":24}")
 	if data, _ := collect(ws, false); data[1] != "80x24" || data[3] != success {
 		t.Errorf("%q", data)

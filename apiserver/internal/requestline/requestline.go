@@ -30,6 +30,9 @@ type Info struct {
 	Fields, Labels []authz.Requirement
 	// Rest says that the path goes on behind the subresource, where only a proxy serves.
 	Rest bool
+	// OldWatch says that the path has the form of the first watches: watch stands behind the version, and an object
+	// may be named.
+	OldWatch bool
 	// runs says that the path leads to a kubelet's way of running something.
 	runs bool
 }
@@ -50,8 +53,8 @@ func Parse(method string, u *url.URL) (Info, error) {
 	}
 	info := Info{Path: path, Verb: strings.ToLower(method)}
 	segments := strings.Split(path[1:], "/")
-	for _, segment := range segments {
-		if err := CheckSegment(segment); err != nil && path != "/" {
+	for i, segment := range segments {
+		if err := CheckSegment(segment); err != nil && path != "/" && !allNamespaces(method, segments, i) {
 			return Info{}, err
 		}
 	}
@@ -65,8 +68,20 @@ func Parse(method string, u *url.URL) (Info, error) {
 	default:
 		return info, nil
 	}
+	if info.OldWatch = method == http.MethodGet && segments[0] == "watch" && len(segments) > 1; info.OldWatch {
+		segments = segments[1:]
+	}
 	info.locate(segments)
 	return info, info.setVerb(method, u.Query())
+}
+
+// allNamespaces reports whether the segment at i is empty where a list or a watch has its namespace: some clients
+// send that for the objects of all namespaces.
+func allNamespaces(method string, segments []string, i int) bool {
+	if method != http.MethodGet && method != http.MethodHead || segments[i] != "" || i != len(segments)-2 {
+		return false
+	}
+	return segments[i-1] == "namespaces" && (segments[0] == "api" && i == 3 || segments[0] == "apis" && i == 4)
 }
 
 // CheckSegment returns an error unless segment can stand between the slashes of a path, or of a storage
@@ -127,6 +142,11 @@ func (i *Info) setVerb(method string, query url.Values) error {
 		i.Verb = "delete"
 	default:
 		i.Verb = strings.ToLower(method)
+	}
+	if i.OldWatch {
+		i.Verb = "watch"
+		i.narrow(query)
+		return nil
 	}
 	if i.Name != "" {
 		// Running something in a pod takes the right to create, by whatever method

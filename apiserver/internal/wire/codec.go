@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -164,8 +165,8 @@ type Bounded interface {
 // DecodeBody reads what a client sent as contentType into an empty object,
 // which must be of kind want. The returned error list are fields which the
 // type does not know or which come twice; they are looked for unless validation
-// is Ignore.
-func (c *Codec) DecodeBody(ctx context.Context, body []byte, contentType, validation string, want schema.GroupVersionKind, into runtime.Object) ([]error, error) {
+// is Ignore. The body may also be of an older version of the kind which has the same form.
+func (c *Codec) DecodeBody(ctx context.Context, body []byte, contentType, validation string, want schema.GroupVersionKind, into runtime.Object, older ...string) ([]error, error) {
 	from, err := c.Reader(contentType, validation, into)
 	if err != nil {
 		return nil, err
@@ -204,6 +205,9 @@ func (c *Codec) DecodeBody(ctx context.Context, body []byte, contentType, valida
 	}
 	if got != nil && got.Kind == "" {
 		got = nil // an object of any kind that does not say which
+	}
+	if got != nil && got.Group == want.Group && slices.Contains(older, got.Version) {
+		got.Version = want.Version
 	}
 	if got != nil && *got != want {
 		if got.GroupVersion() != want.GroupVersion() {

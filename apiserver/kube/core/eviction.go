@@ -35,6 +35,7 @@ func eviction() apiserver.Subresource {
 		Name:    "eviction",
 		Group:   policyv1.GroupName,
 		Version: "v1",
+		Older:   []string{"v1beta1"},
 		Kind:    "Eviction",
 		New:     func() runtime.Object { return &policyv1.Eviction{} },
 		Delete: func(ctx context.Context, parent, body runtime.Object, others apiserver.Namespace) (*metav1.DeleteOptions, error) {

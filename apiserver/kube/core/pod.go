@@ -53,6 +53,7 @@ var podFields = define.Fields[*corev1.Pod]{
 	"spec.hostNetwork":         func(p *corev1.Pod) string { return strconv.FormatBool(p.Spec.HostNetwork) },
 	"status.phase":             func(p *corev1.Pod) string { return string(p.Status.Phase) },
 	"status.podIP":             func(p *corev1.Pod) string { return p.Status.PodIP },
+	"status.podIPs":            func(*corev1.Pod) string { return "" }, // Kubernetes takes the selector and knows no value
 	"status.nominatedNodeName": func(p *corev1.Pod) string { return p.Status.NominatedNodeName },
 }
 

@@ -29,8 +29,9 @@ func cost(t *testing.T, step func()) {
 	if used := after.TotalAlloc - before.TotalAlloc; used > 128<<20 {
 		t.Errorf("allocated %d MiB, want at most 128", used>>20)
 	}
-	if took := time.Since(begin); took > 2*time.Second {
-		t.Errorf("took %v, want at most 2s", took)
+	// It takes 0.1 s. The race detector and the tests of other packages may take more.
+	if took := time.Since(begin); took > 20*time.Second {
+		t.Errorf("took %v, want at most 20s", took)
 	}
 }
 

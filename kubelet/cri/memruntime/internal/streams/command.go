@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,7 +61,7 @@ func (s *Server) Command(life context.Context, want Want, program func(context.C
 }
 
 func (c *connection) command(ctx context.Context, want Want, program func(context.Context, Streams) (int32, error)) {
-	open, err := c.await(ctx, want.types())
+	open, err := c.await(ctx, want.count())
 	if err != nil {
 		if status := open[corev1.StreamTypeError]; status != nil {
 			status.Write(statusOf(0, err)) // fails only if the client has gone
@@ -92,7 +93,9 @@ func (c *connection) command(ctx context.Context, want Want, program func(contex
 		}
 		sizes := make(chan Size, 1)
 		streams.Resize = sizes
-		pumps.Go(func() { pumpSizes(sizes, open[corev1.StreamTypeResize]) })
+		if stream := open[corev1.StreamTypeResize]; stream != nil {
+			pumps.Go(func() { pumpSizes(sizes, stream) })
+		}
 	} else if stream := open[corev1.StreamTypeStdin]; stream != nil {
 		in, from := io.Pipe()
 		streams.Stdin = in
@@ -110,9 +113,10 @@ func (c *connection) command(ctx context.Context, want Want, program func(contex
 	for _, out := range outputs {
 		out.close()
 	}
-	status := open[corev1.StreamTypeError]
-	status.Write(statusOf(code, err)) // fails only if the client has gone
-	status.Close()
+	if status := open[corev1.StreamTypeError]; status != nil {
+		status.Write(statusOf(code, err)) // fails only if the client has gone
+		status.Close()
+	}
 	for _, kind := range []string{corev1.StreamTypeStdin, corev1.StreamTypeResize} {
 		if stream := open[kind]; stream != nil {
 			c.reset(stream)
@@ -132,30 +136,33 @@ func (c *connection) refuse(ctx context.Context) {
 	}
 }
 
-// types returns the types of the streams that the client must open.
-func (w Want) types() map[string]bool {
-	types := map[string]bool{corev1.StreamTypeError: true}
-	for kind, want := range map[string]bool{
-		corev1.StreamTypeStdin: w.Stdin, corev1.StreamTypeStdout: w.Stdout, corev1.StreamTypeStderr: w.Stderr && !w.TTY, corev1.StreamTypeResize: w.TTY,
-	} {
+// count returns how many streams a client opens: those it wants, one for the status, and one for the sizes of a
+// terminal.
+func (w Want) count() int {
+	n := 1
+	for _, want := range []bool{w.Stdin, w.Stdout, w.Stderr && !w.TTY, w.TTY} {
 		if want {
-			types[kind] = true
+			n++
 		}
 	}
-	return types
+	return n
 }
 
-// await waits until the client has opened a stream of each type. Other streams are reset. With an
-// error, it returns those that are open.
-func (c *connection) await(ctx context.Context, types map[string]bool) (map[string]*spdystream.Stream, error) {
+// kinds are the types of streams.
+var kinds = []string{corev1.StreamTypeError, corev1.StreamTypeStdin, corev1.StreamTypeStdout, corev1.StreamTypeStderr, corev1.StreamTypeResize}
+
+// await waits until the client has opened count streams, whichever they are, as Kubernetes' server does: a
+// client that does not know of the terminal opens one for errors and none for sizes. A second stream of a type
+// is reset, and so is an unknown one. With an error, it returns those that are open.
+func (c *connection) await(ctx context.Context, count int) (map[string]*spdystream.Stream, error) {
 	timer := time.NewTimer(openTimeout)
 	defer timer.Stop()
 	open := map[string]*spdystream.Stream{}
-	for len(open) < len(types) {
+	for len(open) < count {
 		select {
 		case stream := <-c.opened:
 			kind := stream.Headers().Get(corev1.StreamType)
-			if !types[kind] || open[kind] != nil {
+			if !slices.Contains(kinds, kind) || open[kind] != nil {
 				c.reset(stream)
 				continue
 			}
