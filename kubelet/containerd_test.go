@@ -61,7 +61,8 @@ state = "%[1]s/state"
         SystemdCgroup = false
 `
 
-func startContainerd(t *testing.T) *containerd {
+// startContainerd starts one after it has called prepare with its directory.
+func startContainerd(t *testing.T, prepare ...func(dir string)) *containerd {
 	t.Helper()
 	for _, tool := range []string{"containerd", "ctr", "runc"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -89,6 +90,9 @@ func startContainerd(t *testing.T) *containerd {
 			t.Fatal(err)
 		}
 	}
+	for _, f := range prepare {
+		f(dir)
+	}
 	log, err := os.Create(dir + "/log")
 	if err != nil {
 		t.Fatal(err)
@@ -111,6 +115,11 @@ func startContainerd(t *testing.T) *containerd {
 		daemon.Wait()
 	})
 	return c
+}
+
+// network writes a CNI configuration.
+func (c *containerd) network(context.Context, string) error {
+	return os.WriteFile(c.dir+"/net.d/10-test.conflist", []byte(`{"cniVersion":"1.0.0","name":"test","plugins":[{"type":"actor"}]}`), 0o600)
 }
 
 // load puts the test's image into containerd.
@@ -190,9 +199,7 @@ func TestContainerd(t *testing.T) {
 			return &corev1.ConfigMap{Data: map[string]string{"a.conf": "alpha"}}, nil
 		},
 		// Most pods of this test are on the host's network. That of the others has no links.
-		Network: func(context.Context, string) error {
-			return os.WriteFile(c.dir+"/net.d/10-test.conflist", []byte(`{"cniVersion":"1.0.0","name":"test","plugins":[{"type":"actor"}]}`), 0o600)
-		},
+		Network: c.network,
 	}}
 	r.config.LogMaxSize, r.config.MaxParallelPulls = 64<<10, 16
 	r.config.RuntimeClasses, r.config.ShareRoot = runcClasses(), true

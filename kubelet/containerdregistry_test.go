@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,11 @@ func serveImage(name string) (*servedImage, error) {
 	if image, err = mutate.ConfigFile(image, config); err != nil {
 		return nil, err
 	}
+	return served(image, layer)
+}
+
+// served returns what a registry serves of an image with one layer.
+func served(image v1.Image, layer v1.Layer) (*servedImage, error) {
 	digest, err1 := image.Digest()
 	configName, err2 := image.ConfigName()
 	s := &servedImage{digest: digest.String(), configHex: configName.Hex}

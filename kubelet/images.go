@@ -164,6 +164,7 @@ type puller struct {
 	secret  func(ctx context.Context, namespace, name string, optional *bool) (*corev1.Secret, error)
 	// directories have the node's credentials; see Config.DockerConfigDirs.
 	directories []string
+	stats       StatsSource // nil if the runtime has none
 	queue       *images.Queue
 	rate        *bucket.Bucket
 	log         logr.Logger
@@ -171,9 +172,10 @@ type puller struct {
 
 func (k *Kubelet) newPuller() *puller {
 	c := k.config
+	stats, _ := c.Runtime.(StatsSource)
 	return &puller{
 		images: c.Images, handler: k.runtimeHandler, secret: k.podConfig.Secret, directories: c.DockerConfigDirs,
-		queue: c.pulls(), rate: bucket.New(c.PullRate.PerSecond, c.PullRate.Burst), log: k.log,
+		stats: stats, queue: c.pulls(), rate: bucket.New(c.PullRate.PerSecond, c.PullRate.Burst), log: k.log,
 	}
 }
 
@@ -240,7 +242,7 @@ func (p *puller) pull(ctx context.Context, pod *corev1.Pod, spec *runtimeapi.Ima
 	if len(credentials) == 0 {
 		credentials = []*runtimeapi.AuthConfig{nil}
 	}
-	leave, err := p.queue.Enter(ctx)
+	leave, err := p.queue.Enter(ctx, images.Source{Namespace: pod.Namespace, Registry: images.Registry(spec.Image)})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -249,9 +251,14 @@ func (p *puller) pull(ctx context.Context, pod *corev1.Pod, spec *runtimeapi.Ima
 	if _, ok := p.rate.Take(start); !ok {
 		return nil, 0, errors.New("pull QPS exceeded")
 	}
+	bounded, done := p.keepRoom(ctx)
+	defer done()
 	var errs []error
 	for _, auth := range credentials {
-		out, err := p.images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: spec, Auth: auth, SandboxConfig: sandbox})
+		out, err := p.images.PullImage(bounded, &runtimeapi.PullImageRequest{Image: spec, Auth: auth, SandboxConfig: sandbox})
+		if full, ok := errors.AsType[*images.NoRoomError](context.Cause(bounded)); ok && err != nil {
+			return nil, 0, full
+		}
 		if err != nil {
 			errs = append(errs, answer(err, "PullImage").Err())
 			continue
@@ -264,6 +271,23 @@ func (p *puller) pull(ctx context.Context, pod *corev1.Pod, spec *runtimeapi.Ima
 		return image, time.Since(start), err
 	}
 	return nil, 0, errors.Join(errs...)
+}
+
+// keepRoom is [images.KeepRoom] for the runtime's images. The runtime is asked for their place once, because
+// it adds up the sizes of all of them for each response.
+func (p *puller) keepRoom(ctx context.Context) (context.Context, func()) {
+	if p.stats == nil {
+		return ctx, func() {}
+	}
+	path, err := podusage.ImagePath(ctx, p.stats)
+	if err != nil {
+		p.log.Error(err, "the room for images is not known")
+		return ctx, func() {}
+	}
+	return images.KeepRoom(ctx, func() (capacity, available int64, err error) {
+		fs, err := machine.FileSystemOf(path)
+		return fs.Capacity, fs.Available, err
+	})
 }
 
 // newCollector returns what removes unused images; nil if the runtime cannot.

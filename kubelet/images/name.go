@@ -51,6 +51,12 @@ func checkName(name string) error {
 	return nil
 }
 
+// Registry returns the host of an image's registry.
+func Registry(name string) string {
+	domain, _ := splitDomain(name)
+	return domain
+}
+
 // splitDomain returns the registry of an image, and the rest of its name. Without a registry, it is
 // Docker Hub's.
 func splitDomain(name string) (domain, rest string) {

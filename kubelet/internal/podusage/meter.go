@@ -227,17 +227,29 @@ func containerNames(pod *corev1.Pod) []string {
 
 // ImageFileSystem returns the file system of the runtime's images.
 func ImageFileSystem(ctx context.Context, stats Stats) (machine.FileSystem, error) {
+	fs, _, err := imageFileSystem(ctx, stats)
+	return fs, err
+}
+
+// ImagePath returns a path in the file system of the runtime's images.
+func ImagePath(ctx context.Context, stats Stats) (string, error) {
+	_, path, err := imageFileSystem(ctx, stats)
+	return path, err
+}
+
+func imageFileSystem(ctx context.Context, stats Stats) (fs machine.FileSystem, path string, err error) {
 	info, err := stats.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
 	if err != nil {
-		return machine.FileSystem{}, err
+		return machine.FileSystem{}, "", err
 	}
 	errs := []error{errors.New("the runtime names no file system of images that this host has")}
 	for _, f := range info.GetImageFilesystems() {
-		fs, err := machine.FileSystemOf(f.GetFsId().GetMountpoint())
+		path := f.GetFsId().GetMountpoint()
+		fs, err := machine.FileSystemOf(path)
 		if err == nil {
-			return fs, nil
+			return fs, path, nil
 		}
 		errs = append(errs, err)
 	}
-	return machine.FileSystem{}, errors.Join(errs...)
+	return machine.FileSystem{}, "", errors.Join(errs...)
 }
