@@ -35,13 +35,18 @@ type evictor struct {
 }
 
 func newEvictor(k *Kubelet) *evictor {
+	thresholds := k.config.Eviction.Thresholds
+	if k.config.enforcesPods() {
+		thresholds = eviction.WithAllocatable(thresholds)
+	}
 	e := &evictor{kubelet: k, core: eviction.New(eviction.Config{
-		Thresholds: k.config.Eviction.Thresholds, Transition: k.config.Eviction.Transition,
+		Thresholds: thresholds, Transition: k.config.Eviction.Transition,
 	})}
 	if stats, ok := k.config.Runtime.(StatsSource); ok {
 		e.stats, e.meter = stats, podusage.New(podusage.Config{
 			Stats: stats, NodeName: k.config.NodeName, Root: k.config.Root,
 			PodDirectory: k.podConfig.PodDirectory, LogDirectory: k.podConfig.LogDirectory, Processes: k.processes,
+			Memory: k.podMemory, Allocatable: k.allocatableMemory,
 		})
 	}
 	return e

@@ -140,6 +140,35 @@ func (k *Kubelet) processes(pod *corev1.Pod) (int, bool) {
 	return n, err == nil
 }
 
+// podMemory returns the working set of the cgroup of a pod, in bytes; false if it is not known.
+func (k *Kubelet) podMemory(pod *corev1.Pod) (int64, bool) {
+	group := k.podCgroup(pod)
+	if group == "" {
+		return 0, false
+	}
+	n, err := k.cgroups.WorkingSet(group)
+	return n, err == nil
+}
+
+// enforcesPods reports whether all pods together are limited to what is not reserved.
+func (c *Config) enforcesPods() bool {
+	return c.CgroupRoot != "" && slices.Contains(c.Cgroups.Enforce, EnforcePods)
+}
+
+// allocatableMemory returns the memory that all pods may use together, and what is left of it; false if
+// they are not limited together.
+func (k *Kubelet) allocatableMemory() (eviction.Level, bool) {
+	if !k.config.enforcesPods() {
+		return eviction.Level{}, false
+	}
+	limits, err := k.cgroups.Limits(k.config.CgroupRoot)
+	used, err2 := k.cgroups.WorkingSet(k.config.CgroupRoot)
+	if err != nil || err2 != nil || limits.Memory == 0 {
+		return eviction.Level{}, false
+	}
+	return eviction.Level{Available: max(limits.Memory-used, 0), Capacity: limits.Memory}, true
+}
+
 // makePodCgroup creates the cgroup of a pod's sandbox and containers.
 func (k *Kubelet) makePodCgroup(pod *corev1.Pod) error {
 	if !k.groups.Exists(pod.UID) {

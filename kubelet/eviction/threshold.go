@@ -27,6 +27,9 @@ const (
 	ImageFSAvailable  Signal = "imagefs.available"
 	ImageFSInodesFree Signal = "imagefs.inodesFree"
 	PIDAvailable      Signal = "pid.available"
+	// AllocatableMemoryAvailable is the rest of the memory that all pods may use together. Its threshold comes
+	// from [WithAllocatable], and from no configuration.
+	AllocatableMemoryAvailable Signal = "allocatableMemory.available"
 )
 
 // kind describes a signal.
@@ -50,6 +53,8 @@ var signals = map[Signal]kind{
 	NodeFSInodesFree:  {corev1.NodeDiskPressure, inodes, 3},
 	ImageFSInodesFree: {corev1.NodeDiskPressure, inodes, 4},
 	PIDAvailable:      {corev1.NodePIDPressure, processes, 5},
+
+	AllocatableMemoryAvailable: {corev1.NodeMemoryPressure, corev1.ResourceMemory, 0},
 }
 
 // Amount is a part of a capacity or, if that is zero, a number.
@@ -150,6 +155,20 @@ func Parse(s Settings) ([]Threshold, error) {
 	return p.list, errors.Join(p.errs...)
 }
 
+// WithAllocatable returns thresholds with another one for each hard threshold of memory, for what all pods
+// may use together. They are for a node that limits its pods together: memory that outlives its processes,
+// as files in a volume in memory do, otherwise makes the kernel kill one pod after the other.
+func WithAllocatable(thresholds []Threshold) []Threshold {
+	var list []Threshold
+	for _, t := range thresholds {
+		if list = append(list, t); t.Signal == MemoryAvailable && t.Grace == 0 {
+			t.Signal = AllocatableMemoryAvailable
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
 // parser collects thresholds and errors.
 type parser struct {
 	list    []Threshold
@@ -163,6 +182,7 @@ func (p *parser) fail(setting, name, what string) {
 
 func (p *parser) signal(setting, name string) (Signal, bool) {
 	_, ok := signals[Signal(name)]
+	ok = ok && Signal(name) != AllocatableMemoryAvailable
 	if !ok {
 		p.fail(setting, name, "is not a signal")
 	}

@@ -25,6 +25,8 @@ type layout interface {
 	decode(read func(controller, file string) string) Limits
 	// usage returns the file with the memory in use.
 	usage() string
+	// inactive returns the field of memory.stat with the pages of files that were not used lately.
+	inactive() string
 }
 
 // resource names something that a cgroup limits.

@@ -175,6 +175,23 @@ func (g FS) MemoryUsage(path string) (int64, error) {
 	return n, nil
 }
 
+// WorkingSet returns the memory that a cgroup uses without the pages of files that were not used lately,
+// in bytes.
+func (g FS) WorkingSet(path string) (int64, error) {
+	used, err := g.MemoryUsage(path)
+	if err != nil {
+		return 0, err
+	}
+	l := g.layout()
+	text, err := g.get(l, controllerMemory, path, "memory.stat")
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, l.inactive()+" "); ok {
+			return max(used-number(rest), 0), nil
+		}
+	}
+	return 0, cmp.Or(err, fmt.Errorf("memory.stat of cgroup %s has no %s", path, l.inactive()))
+}
+
 // number returns a limit that is at least one; zero for anything else, such as max.
 func number(text string) int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)

@@ -40,6 +40,9 @@ func TestRealLimits(t *testing.T) {
 	if n, err := g.MemoryUsage(top + "/podx"); err != nil || n > 64<<20 {
 		t.Errorf("usage %d %v", n, err)
 	}
+	if n, err := g.WorkingSet(top + "/podx"); err != nil || n > 64<<20 {
+		t.Errorf("working set %d %v", n, err)
+	}
 	for _, err := range []error{g.SetShares(top+"/podx", 262144), g.SetQuota(top+"/podx", 0), g.SetMemory(top+"/podx", 0)} {
 		if err != nil {
 			t.Error(err)

@@ -104,3 +104,5 @@ func (separate) decode(read func(controller, file string) string) Limits {
 }
 
 func (separate) usage() string { return "memory.usage_in_bytes" }
+
+func (separate) inactive() string { return "total_inactive_file" }

@@ -98,6 +98,8 @@ func (unified) decode(read func(controller, file string) string) Limits {
 
 func (unified) usage() string { return "memory.current" }
 
+func (unified) inactive() string { return "inactive_file" }
+
 // weight converts the shares of version 1, from 2 to 262144, to the weight of version 2, from 1 to
 // 10000.
 func weight(shares int64) int64 { return 1 + (shares-2)*9999/262142 }

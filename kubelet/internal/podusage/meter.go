@@ -49,6 +49,12 @@ type Config struct {
 	LogDirectory func(pod *corev1.Pod) string
 	// Processes returns the number of processes in a pod's cgroup; false if it is not known.
 	Processes func(pod *corev1.Pod) (int, bool)
+	// Memory returns the working set of a pod's cgroup; false if it is not known. It has what the containers
+	// that ended have left, such as files in a volume in memory.
+	Memory func(pod *corev1.Pod) (int64, bool)
+	// Allocatable returns the memory that all pods may use together, and what is left of it; false if they are
+	// not limited together.
+	Allocatable func() (eviction.Level, bool)
 }
 
 // Meter measures what the node has left and what pods use. It is used by one goroutine.
@@ -78,6 +84,9 @@ func (m *Meter) Levels(ctx context.Context) (map[eviction.Signal]eviction.Level,
 	var errs []error
 	if memory, ok := machine.Memory("/proc"); ok {
 		levels[eviction.MemoryAvailable] = eviction.Level{Available: int64(memory.Available), Capacity: int64(memory.Total)}
+	}
+	if level, ok := m.config.Allocatable(); ok {
+		levels[eviction.AllocatableMemoryAvailable] = level
 	}
 	if running, most, err := machine.Processes("/proc"); err == nil {
 		levels[eviction.PIDAvailable] = eviction.Level{Available: most - running, Capacity: most}
@@ -159,6 +168,9 @@ func (m *Meter) usage(pod *corev1.Pod, containers []*runtimeapi.ContainerStats, 
 	}
 	for _, one := range u.Containers {
 		u.Memory, u.Storage = u.Memory+one.Memory, u.Storage+one.Storage
+	}
+	if memory, ok := m.config.Memory(pod); ok {
+		u.Memory = max(u.Memory, memory)
 	}
 	u.Storage, u.Inodes = u.Storage+disk.hosts.Bytes, u.Inodes+disk.hosts.Inodes
 	for name, files := range disk.volumes {

@@ -54,6 +54,8 @@ func newMeter(root string, s *stats) *Meter {
 		PodDirectory: func(uid types.UID) string { return filepath.Join(root, "pods", string(uid)) },
 		LogDirectory: func(pod *corev1.Pod) string { return filepath.Join(root, "logs", string(pod.UID)) },
 		Processes:    func(pod *corev1.Pod) (int, bool) { return 7, pod.Name == "web" },
+		Memory:       func(pod *corev1.Pod) (int64, bool) { return 4 << 20, pod.Name == "volume" },
+		Allocatable:  func() (eviction.Level, bool) { return eviction.Level{Available: 3, Capacity: 5}, true },
 	})
 }
 

@@ -1,14 +1,17 @@
 // Command actor runs in the containers of the kubelet's tests. Without arguments it waits for TERM.
 // "fail" writes a termination message and exits with 7. "wail" only prints lines and exits with 3.
 // "tell" waits like the first, but writes its view of the environment into its termination message.
-// "chatter" prints numbers. "eat" takes memory and "spin" a CPU without end. "fill FILE" waits like
+// "chatter" prints numbers. "eat" takes memory, "fork" processes and "spin" a CPU without
+// end. "unbroken" prints a line without end. "fill FILE" waits like
 // the first when the disk is full. "critest" is the program of package critest. Two other arguments
 // are a command; see commands. As a network plugin, with CNI_COMMAND, it reports an address.
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -58,6 +61,13 @@ func main() {
 			}
 			all = append(all, piece)
 		}
+	case "fork":
+		fork()
+	case "unbroken":
+		for line := bytes.Repeat([]byte("x"), 64<<10); len(stop) == 0; {
+			os.Stdout.Write(line)
+		}
+		return
 	case "spin":
 		for len(stop) == 0 {
 		}
@@ -84,6 +94,15 @@ func main() {
 		say(fmt.Sprintf("name=%s conf=%s", os.Getenv("NAME"), conf))
 	}
 	<-stop
+}
+
+// fork starts copies of this program, which do the same, as fast as it can.
+func fork() {
+	for {
+		if err := exec.Command("/actor", "fork").Start(); err != nil {
+			time.Sleep(time.Millisecond)
+		}
+	}
 }
 
 // fill writes to a file until the disk is full.
