@@ -167,7 +167,7 @@ func containerdForks(t *testing.T, r *rig) {
 	r.end(t, "forks")
 }
 
-// containerdUnbroken: a line of a log that has no end is rotated like others, and the kubelet does not
+// containerdUnbroken: a line of a log that has no end is rotated like any other, and the kubelet does not
 // hold it in memory.
 func containerdUnbroken(t *testing.T, r *rig) {
 	created := r.api.create(actorPod("unbroken", "unbroken"))

@@ -100,6 +100,7 @@ func TestQueueOfHangingPulls(t *testing.T) {
 			pull("hostile", "good")
 			pull("hostile", "hangs-0")
 			time.Sleep(time.Hour)
+			synctest.Wait()
 			for name, want := range map[string]time.Duration{
 				"other good":   images.Patience,
 				"hostile good": 10 * images.Patience / time.Duration(most),
