@@ -9,6 +9,7 @@ package invalid
 
 import (
 	"fmt"
+	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,12 +29,19 @@ const (
 func Object(kind schema.GroupKind, name string, errs field.ErrorList) error {
 	var listed field.ErrorList
 	size := 0
+	tooLarge := map[identity]bool{}
 	for _, e := range errs {
+		value := identityOf(e.BadValue)
+		if tooLarge[value] {
+			e = withoutValue(e)
+		}
 		text := e.Error()
 		if len(text) > maxOne {
-			short := *e
-			short.BadValue = field.OmitValueType{}
-			e, text = &short, short.Error()
+			if value != (identity{}) {
+				tooLarge[value] = true
+			}
+			e = withoutValue(e)
+			text = e.Error()
 		}
 		if size += len(text); len(listed) > 0 && (size > maxSize || len(listed) == maxErrors) {
 			break
@@ -45,4 +53,27 @@ func Object(kind schema.GroupKind, name string, errs field.ErrorList) error {
 		err.ErrStatus.Message += fmt.Sprintf(" and %d other errors", more)
 	}
 	return err
+}
+
+func withoutValue(e *field.Error) *field.Error {
+	short := *e
+	short.BadValue = field.OmitValueType{}
+	return &short
+}
+
+// identity is the memory of a list or map. It is the zero value for other values.
+type identity struct {
+	of  reflect.Type
+	at  uintptr
+	len int
+}
+
+// identityOf identifies a list or map, which many errors may share, such as all ownerReferences. Each
+// error would take the time and memory of all of it to learn that it is too large.
+func identityOf(value any) identity {
+	v := reflect.ValueOf(value)
+	if k := v.Kind(); k != reflect.Slice && k != reflect.Map {
+		return identity{}
+	}
+	return identity{v.Type(), v.Pointer(), v.Len()}
 }

@@ -3,6 +3,7 @@ package invalid_test
 import (
 	"encoding/json"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -45,5 +46,27 @@ func TestObject(t *testing.T) {
 		if len(data) > 300<<10 || !strings.HasSuffix(err.Error(), c.suffix) {
 			t.Errorf("%s: Object() has %d bytes and ends in %q, want at most 300 KiB and %q", c.name, len(data), err.Error()[len(err.Error())-40:], c.suffix)
 		}
+	}
+}
+
+// TestSharedValue: a thousand errors that all have one list of a thousand items take about the memory of one.
+func TestSharedValue(t *testing.T) {
+	list := make([]string, 1000)
+	for i := range list {
+		list[i] = strings.Repeat("x", 100)
+	}
+	var errs field.ErrorList
+	for range 1000 {
+		errs = append(errs, field.Invalid(field.NewPath("list"), list, "is wrong"))
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := invalid.Object(schema.GroupKind{Kind: "Pod"}, "web", errs)
+	runtime.ReadMemStats(&after)
+	if got, most := after.TotalAlloc-before.TotalAlloc, uint64(4<<20); got > most {
+		t.Errorf("Object(1000 errors with one list of 100 kB) allocates %d bytes, want at most %d", got, most)
+	}
+	if want := "is wrong and 750 other errors"; !strings.Contains(err.Error(), "750 other errors") {
+		t.Errorf("Object(1000 errors) = %.300v, want %q", err, want)
 	}
 }
