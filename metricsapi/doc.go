@@ -14,11 +14,12 @@
 //
 // # Model
 //
-// Each node's kubelet is asked for /metrics/resource once every Resolution. CPU usage is the CPU
-// time between the last two answers, divided by the time between their timestamps, which is the
-// window. It is known after the second answer. A container that began between 10 seconds and one
-// Resolution before the first answer is measured since it began. Memory is the working set in the
-// last answer. A pod is served when all of its containers in the last answer are known.
+// Each node's kubelet is asked for /metrics/resource once every Resolution, and twice within 5 seconds of
+// the start of a container. CPU usage is the CPU time between the last two answers, divided by the time
+// between their timestamps, which is the window. It is known after the second answer. A container that
+// began between 10 seconds and one Resolution before the first answer is measured since it began. Memory
+// is the working set in the last answer. A pod is served when all of its containers in the last answer
+// are known.
 //
 // Objects are made of the caches and the numbers: they have the labels of their node or pod, and
 // lists select by them. Timestamps are the kubelet's own.

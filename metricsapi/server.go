@@ -23,10 +23,10 @@ type Source interface {
 // Config configures a Server. Nodes, Pods and Kubelets must be set.
 type Config struct {
 	Nodes    localcache.ReadSubscriber[*corev1.Node]
-	Pods     localcache.Reader[*corev1.Pod]
+	Pods     localcache.ReadSubscriber[*corev1.Pod]
 	Kubelets Source
 	// Resolution is the time between two questions to a kubelet, at least 1 second. Zero means 15
-	// seconds.
+	// seconds. When a container has started, its kubelet is asked twice within 5 seconds.
 	Resolution time.Duration
 	// Timeout bounds a question with its answer. Zero means 10 seconds.
 	Timeout time.Duration
@@ -40,8 +40,15 @@ type Server struct {
 
 	mu sync.RWMutex
 	// mu guards the fields below.
-	running map[string]context.CancelFunc // by node
-	reports map[string]*report            // by node
+	running map[string]*asker  // by node
+	reports map[string]*report // by node
+}
+
+// asker asks one kubelet.
+type asker struct {
+	stop context.CancelFunc
+	// started has an element if a container has started since the asker took the last.
+	started chan struct{}
 }
 
 // report holds the usage of a node and its pods. It is not changed.
@@ -73,7 +80,7 @@ func New(c Config) (*Server, error) {
 	case c.Timeout < 0:
 		return nil, fmt.Errorf("metricsapi: Timeout %v is negative", c.Timeout)
 	}
-	return &Server{config: c, running: map[string]context.CancelFunc{}, reports: map[string]*report{}}, nil
+	return &Server{config: c, running: map[string]*asker{}, reports: map[string]*report{}}, nil
 }
 
 // spread is the time over which the first questions are spread for each node that there is.
@@ -91,41 +98,102 @@ func (s *Server) Run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 		case node == nil:
-			if stop := s.running[old.Name]; stop != nil {
-				stop()
+			if a := s.running[old.Name]; a != nil {
+				a.stop()
 			}
 			delete(s.running, old.Name)
 			delete(s.reports, old.Name)
 		case s.running[node.Name] == nil:
 			asking, stop := context.WithCancel(ctx)
-			s.running[node.Name] = stop
+			a := &asker{stop: stop, started: make(chan struct{}, 1)}
+			s.running[node.Name] = a
 			wait := rand.N(min(s.config.Resolution, spread*time.Duration(len(s.running))))
-			group.Go(func() { s.ask(asking, node.Name, wait) })
+			group.Go(func() { s.ask(asking, node.Name, wait, a.started) })
 		}
 	})
 	defer subscription.Stop()
+	starts := s.config.Pods.Subscribe(func(old, pod *corev1.Pod) {
+		if pod != nil && hasStarted(old, pod) {
+			s.hurry(pod.Spec.NodeName)
+		}
+	})
+	defer starts.Stop()
 	<-ctx.Done()
 	return nil
+}
+
+// hurry has a kubelet asked soon.
+func (s *Server) hurry(node string) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if a := s.running[node]; a != nil {
+		select {
+		case a.started <- struct{}{}:
+		default: // it is about to
+		}
+	}
+}
+
+// hasStarted reports whether a container of pod runs that did not run in old, which may be nil.
+func hasStarted(old, pod *corev1.Pod) bool {
+	for i := range pod.Status.ContainerStatuses {
+		now := &pod.Status.ContainerStatuses[i]
+		if now.State.Running == nil {
+			continue
+		}
+		if old == nil || i >= len(old.Status.ContainerStatuses) {
+			return true
+		}
+		if before := &old.Status.ContainerStatuses[i]; before.State.Running == nil || before.ContainerID != now.ContainerID {
+			return true
+		}
+	}
+	return false
 }
 
 // failuresToLog is the number of failures in a row that are logged as one. The first may be of a
 // control plane that is starting.
 const failuresToLog = 2
 
-// ask asks the kubelet of a node until ctx is done.
-func (s *Server) ask(ctx context.Context, name string, wait time.Duration) {
+// When a container has started, two questions come soon, since usage needs two points. However many containers
+// start, a kubelet is asked no more often than every hurriedPeriod.
+const (
+	hurriedWait   = 500 * time.Millisecond
+	hurriedPeriod = 2 * time.Second
+)
+
+// ask asks the kubelet of a node until ctx is done, and sooner when a container has started.
+func (s *Server) ask(ctx context.Context, name string, wait time.Duration, started <-chan struct{}) {
 	log := s.config.Log.WithValues("node", name)
 	h := history{containers: map[seriesKey]*series{}}
-	failures := 0 // in a row
+	failures, hurried := 0, 0 // failures in a row, and questions that come soon
+	asked, due := time.Time{}, time.Now().Add(wait)
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-started:
+			hurried = 2
+			soon := time.Now().Add(hurriedWait)
+			if least := asked.Add(hurriedPeriod); least.After(soon) {
+				soon = least
+			}
+			if soon.Before(due) {
+				due = soon
+				timer.Reset(time.Until(due))
+			}
+			continue
 		case <-timer.C:
 		}
-		timer.Reset(s.config.Resolution)
+		period := s.config.Resolution
+		if hurried = max(hurried-1, 0); hurried > 0 {
+			period = min(period, hurriedPeriod)
+		}
+		asked = time.Now()
+		due = asked.Add(period)
+		timer.Reset(period)
 		got, err := s.scrape(ctx, name)
 		if ctx.Err() != nil {
 			return

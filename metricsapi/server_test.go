@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -229,6 +230,52 @@ func TestUsage(t *testing.T) {
 		c.want(c.node("node-1"), "404")
 		c.rounds(1)
 		c.want(c.node("node-1"), "3 2Mi 15s")
+	}, "node-1")
+}
+
+// TestStartedLately: the usage of a container is known within 5 seconds of its start. While many containers start, a
+// kubelet is asked every 2 seconds, and then as before.
+func TestStartedLately(t *testing.T) {
+	run(t, func(c *cluster) {
+		begin := time.Now()
+		var asked atomic.Int64
+		c.says("node-1", func(context.Context) (io.ReadCloser, error) {
+			asked.Add(1)
+			age := time.Since(begin).Seconds()
+			return text(strings.Join(append(containerUses("default", "web", "a", age/10), ""), "\n"))
+		})
+		c.rounds(1)
+		c.addPod("default", "web", "1", "node-1", "a")
+		starts := func(id string) {
+			pod, _ := c.pods.Get("default/web")
+			pod = pod.DeepCopy()
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", ContainerID: id, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+			c.pods.Put(pod)
+		}
+		time.Sleep(4 * time.Second)
+		asked.Store(0)
+		starts("1")
+		time.Sleep(4900 * time.Millisecond)
+		c.want(c.pod("default", "web"), "a 100m 1Mi, 2s")
+		if n := asked.Load(); n != 2 {
+			t.Errorf("within 5 s of a start the kubelet was asked %d times, want 2", n)
+		}
+		asked.Store(0)
+		for i := range 200 {
+			starts(fmt.Sprint("again", i))
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := asked.Load(); n < 9 || n > 11 {
+			t.Errorf("while containers start for 20 s the kubelet was asked %d times, want 10", n)
+		}
+		time.Sleep(5 * time.Second)
+		asked.Store(0)
+		pod, _ := c.pods.Get("default/web")
+		c.pods.Put(pod.DeepCopy()) // nothing has started
+		c.rounds(4)
+		if n := asked.Load(); n != 4 {
+			t.Errorf("in four periods without a start the kubelet was asked %d times, want 4", n)
+		}
 	}, "node-1")
 }
 

@@ -322,8 +322,16 @@ func (c *cluster) announce(stdout io.Writer, url string) {
 		fmt.Fprintf(stdout, "%s\n\n", notice)
 	}
 	if c.invitation != nil {
-		fmt.Fprintf(stdout, "Within 24 hours, this adds a node on another machine, or on this one with a --data-dir of its own:\n\n  %s --role %s %s\n\n",
-			beside("cluster"), roleNode, strings.Join(c.invitation.Args(), " "))
+		where := "on another machine, or on this one with a --data-dir of its own"
+		if c.gateway.IsValid() { // which other machines do not reach
+			where = "on this machine, with a --data-dir of its own"
+		}
+		fmt.Fprintf(stdout, "Within 24 hours, this adds a node %s:\n\n  %s --role %s %s\n\n",
+			where, beside("cluster"), roleNode, strings.Join(c.invitation.Args(), " "))
+	}
+	if c.gateway.IsValid() {
+		fmt.Fprintf(stdout, "From pods, Services answer at their names. From this machine, node ports answer at the addresses of nodes (%s get nodes -o wide).\n\n",
+			beside("planectl"))
 	}
 	fmt.Fprintf(stdout, "  export KUBECONFIG=%s\n", c.options.kubeconfig)
 	fmt.Fprintf(stdout, "  %s run nginx --image=nginx --replicas=3\n", beside("planectl"))

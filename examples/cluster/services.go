@@ -18,7 +18,7 @@ import (
 // The notices say what has no effect on the nodes of this process.
 const (
 	sharedNotice = "The nodes share this machine: Services lead to their pods only by node ports, from 127.0.0.1. Addresses and names of " +
-		"Services, and NetworkPolicies, have no effect. With --machines each node is a machine of its own, where they have."
+		"Services, and NetworkPolicies, have no effect. Without --machines=false and --containerd-socket each node is a machine of its own, where they have."
 	joinedNotice    = "Services and NetworkPolicies have no effect on the simulated containers of a node that joined."
 	simulatedNotice = "Services lead to simulated containers from other ones (wget -O - http://NAME) and, by node ports, from 127.0.0.1; " +
 		"NetworkPolicies have no effect on them."
