@@ -202,6 +202,7 @@ func (q *request) validateNew(obj runtime.Object) error {
 		name = own
 	}
 	errs := validation.ValidateObjectMetaAccessor(m, q.kind.Namespaced, name, field.NewPath("metadata"))
+	errs = append(errs, q.kind.checkFinalizers(m.GetFinalizers(), nil)...)
 	if check := q.kind.Strategy.Validate; check != nil {
 		errs = append(errs, check(q.r.Context(), obj)...)
 	}
@@ -211,6 +212,7 @@ func (q *request) validateNew(obj runtime.Object) error {
 	if len(errs) > 0 {
 		return invalid.Object(q.kind.gvk.GroupKind(), m.GetName(), errs)
 	}
+	q.warnOf(obj, nil)
 	return nil
 }
 

@@ -190,6 +190,7 @@ func (q *request) unconditional() error {
 
 func (q *request) validateChange(obj, old runtime.Object) error {
 	errs := validation.ValidateObjectMetaAccessorUpdate(accessor(obj), accessor(old), field.NewPath("metadata"))
+	errs = append(errs, q.kind.checkFinalizers(accessor(obj).GetFinalizers(), accessor(old).GetFinalizers())...)
 	strategy := q.strategy()
 	switch {
 	case q.hiding.was != nil && q.sub == nil: // a hidden object may become anything
@@ -204,6 +205,9 @@ func (q *request) validateChange(obj, old runtime.Object) error {
 	}
 	if len(errs) > 0 {
 		return invalid.Object(q.kind.gvk.GroupKind(), accessor(obj).GetName(), errs)
+	}
+	if q.sub == nil {
+		q.warnOf(obj, old)
 	}
 	return nil
 }

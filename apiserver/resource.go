@@ -265,6 +265,11 @@ type Strategy struct {
 	// GarbageCollection is the propagation policy of a delete that names none; empty is
 	// Background.
 	GarbageCollection metav1.DeletionPropagation
+	// Warnings returns what the response to the creation of obj warns of, or to the change of old into obj. Nil
+	// warns of nothing.
+	Warnings func(obj, old runtime.Object) []string
+	// QualifiedFinalizers refuses new finalizers without a domain, but for the standard ones.
+	QualifiedFinalizers bool
 	// ShowDeleted has the response to a delete be the object, and not a Status, also if the object is gone.
 	ShowDeleted bool
 }

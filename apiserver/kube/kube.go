@@ -15,6 +15,7 @@ import (
 	"github.com/planekit/planekit/apiserver/kube/discovery"
 	"github.com/planekit/planekit/apiserver/kube/events"
 	"github.com/planekit/planekit/apiserver/kube/flowcontrol"
+	"github.com/planekit/planekit/apiserver/kube/internal/warn"
 	"github.com/planekit/planekit/apiserver/kube/networking"
 	"github.com/planekit/planekit/apiserver/kube/node"
 	"github.com/planekit/planekit/apiserver/kube/policy"
@@ -56,7 +57,8 @@ func ResourcesFor(c Config) []apiserver.Resource {
 		storage.Resources(),
 	)
 	for i := range all {
-		all[i].Strategy.ShowDeleted = slices.Contains(shownDeleted, all[i].Plural+"."+all[i].Group)
+		resource, s := all[i].Plural+"."+all[i].Group, &all[i].Strategy
+		s.ShowDeleted, s.Warnings, s.QualifiedFinalizers = slices.Contains(shownDeleted, resource), warn.For(resource), true
 	}
 	return all
 }

@@ -41,6 +41,9 @@ func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 			fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", g.Name))
 	}
 	rest := withAllowedOf(&pod.Spec, &old.Spec)
+	if len(old.Spec.SchedulingGates) > 0 {
+		narrow(&ps, p, rest, &old.Spec)
+	}
 	if define.Differ(rest, &old.Spec) {
 		ps.Add(field.Forbidden(p, fmt.Sprintf("pod updates may not change fields other than %s\nchanged: %s",
 			mutablePodFields, strings.Join(changedFields(*rest, old.Spec), ", "))))

@@ -1,0 +1,36 @@
+package apiserver
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// standardFinalizers need no domain.
+var standardFinalizers = []string{string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}
+
+// checkFinalizers returns the errors of finalizers that are not among before and lack the domain that the kind demands.
+func (k *servedKind) checkFinalizers(finalizers, before []string) (errs field.ErrorList) {
+	if !k.Strategy.QualifiedFinalizers {
+		return nil
+	}
+	for i, f := range finalizers {
+		if !strings.Contains(f, "/") && !slices.Contains(standardFinalizers, f) && !slices.Contains(before, f) {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), f, "name is neither a standard finalizer name nor is it fully qualified"))
+		}
+	}
+	return errs
+}
+
+// warnOf tells the client what the kind warns of.
+func (q *request) warnOf(obj, old runtime.Object) {
+	if warnings := q.kind.Strategy.Warnings; warnings != nil {
+		for _, text := range warnings(obj, old) {
+			q.warn(text)
+		}
+	}
+}
