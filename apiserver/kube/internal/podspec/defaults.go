@@ -22,6 +22,9 @@ func DefaultPod(pod *corev1.Pod) {
 	optional.SetIfNil(&spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
 	Default(spec)
 	defaultPodIPs(&pod.Status)
+	if s := pod.Spec.TerminationGracePeriodSeconds; *s < 0 {
+		pod.Spec.TerminationGracePeriodSeconds = new(int64(1)) // as in Kubernetes, for pods and not for templates
+	}
 }
 
 // Default defaults the spec of a pod or of a template.
