@@ -9,7 +9,8 @@ import (
 
 // Protobuf writes an OpenAPI v2 document in gnostic's form, which clients of
 // Kubernetes ask for (OpenAPIv2.proto of github.com/google/gnostic-models). It
-// knows the properties that BuildV2 writes, and fails on any other.
+// knows the properties that BuildV2 writes and all of schemas, leaves out others of schemas, and fails
+// on any other.
 //
 // gnostic's own reader goes by way of YAML nodes and is a large part of a server
 // that links it.
@@ -28,12 +29,18 @@ func Protobuf(document []byte) ([]byte, error) {
 // newDocumentForm returns the field numbers of OpenAPIv2.proto by the names of OpenAPI. Where the
 // proto has a choice between messages, a message wraps each.
 func newDocumentForm() *form {
-	schema := &form{extensions: 31}
+	externalDocs := &form{extensions: 3, fields: fields{"description": {1, text}, "url": {2, text}}}
+	// A schema may be a user's. What OpenAPI v2 lacks in one must not cost all clients the document.
+	schema := &form{extensions: 31, lenient: true}
 	schema.fields = fields{
 		"$ref": {1, text}, "format": {2, text}, "title": {3, text}, "description": {4, text}, "default": {5, within(2, asYAML)},
-		"uniqueItems": {16, truth}, "required": {19, each(text)}, "enum": {20, each(within(2, asYAML))},
-		"additionalProperties": {21, within(1, schema.write)}, "type": {22, within(1, text)}, "items": {23, within(1, schema.write)},
-		"allOf": {24, each(schema.write)}, "properties": {25, within(1, pairs(schema.write))}, "readOnly": {27, truth},
+		"multipleOf": {6, double}, "maximum": {7, double}, "exclusiveMaximum": {8, truth}, "minimum": {9, double}, "exclusiveMinimum": {10, truth},
+		"maxLength": {11, integer}, "minLength": {12, integer}, "pattern": {13, text}, "maxItems": {14, integer}, "minItems": {15, integer},
+		"uniqueItems": {16, truth}, "maxProperties": {17, integer}, "minProperties": {18, integer},
+		"required": {19, each(text)}, "enum": {20, each(within(2, asYAML))},
+		"additionalProperties": {21, schemaOrTruth(schema)}, "type": {22, within(1, text)}, "items": {23, within(1, schema.write)},
+		"allOf": {24, each(schema.write)}, "properties": {25, within(1, pairs(schema.write))}, "discriminator": {26, text}, "readOnly": {27, truth},
+		"externalDocs": {29, externalDocs.write}, "example": {30, within(2, asYAML)},
 	}
 	body := &form{extensions: 6, fields: fields{
 		"description": {1, text}, "name": {2, text}, "in": {3, text}, "required": {4, truth}, "schema": {5, schema.write},
@@ -74,6 +81,8 @@ type form struct {
 	fields fields
 	// extensions is the field number of the list of x- properties.
 	extensions protowire.Number
+	// lenient leaves out unknown properties.
+	lenient bool
 }
 
 type fields map[string]struct {

@@ -67,6 +67,38 @@ func TestProtobufForms(t *testing.T) {
 			"properties": {"a": {"description": "d"}}, "x-kubernetes-list-map-keys": ["a", "b"]}}}`))
 }
 
+// TestProtobufSchemas: every keyword of a schema, each alone and beside others, is what gnostic reads. What OpenAPI v2
+// lacks is left out.
+func TestProtobufSchemas(t *testing.T) {
+	keywords := []string{
+		`"type":"string"`, `"minLength":1`, `"maxLength":9007199254740991`, `"pattern":"^a\\d$"`, `"format":"date"`, `"minimum":1`, `"minimum":-1.5`, `"maximum":1e300`,
+		`"exclusiveMinimum":true`, `"exclusiveMaximum":true`, `"multipleOf":0.25`, `"minItems":2`, `"maxItems":3`, `"uniqueItems":true`,
+		`"minProperties":1`, `"maxProperties":2`, `"additionalProperties":true`, `"additionalProperties":{"type":"string","maxLength":3}`,
+		`"example":{"a":[1,null]}`, `"externalDocs":{"description":"d","url":"https://example.com"}`, `"title":"t"`, `"discriminator":"kind"`,
+		`"items":{"type":"integer","minimum":2}`, `"properties":{"f":{"type":"object","additionalProperties":true}}`, `"required":["a"]`, `"enum":["a",1]`,
+	}
+	document := func(schema string) []byte {
+		return []byte(`{"swagger":"2.0","info":{"title":"t","version":"v"},"paths":{"/":{"get":{"responses":{"200":{"description":"OK"}}}}},"definitions":{"A":{` + schema + `}}}`)
+	}
+	for i, keyword := range keywords {
+		checkProtobuf(t, document(keyword))
+		for _, other := range keywords[i+1:] {
+			if name, _, _ := strings.Cut(keyword, ":"); !strings.HasPrefix(other, name+":") {
+				checkProtobuf(t, document(keyword+","+other))
+			}
+		}
+	}
+	data, err := Protobuf(document(`"type":"string","nullable":true,"anyOf":[{}],"patternProperties":{"a":{}}`))
+	if err != nil {
+		t.Fatalf("Protobuf() of keywords that OpenAPI v2 lacks = %v, want nil", err)
+	}
+	var want any
+	if err := json.Unmarshal(document(`"type":"string"`), &want); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, "", asRead(t, data), want)
+}
+
 func checkProtobuf(t *testing.T, written []byte) {
 	t.Helper()
 	data, err := Protobuf(written)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -21,7 +22,7 @@ func (f *form) append(out []byte, object map[string]any) ([]byte, error) {
 			out, err = field.write(out, field.number, object[name])
 		case strings.HasPrefix(name, "x-"):
 			out, err = pairs(within(2, asYAML))(out, f.extensions, map[string]any{name: object[name]})
-		default:
+		case !f.lenient:
 			err = errors.New("unknown property")
 		}
 		if err != nil {
@@ -55,6 +56,32 @@ func truth(out []byte, n protowire.Number, value any) ([]byte, error) {
 		return nil, fmt.Errorf("%T is no boolean", value)
 	}
 	return protowire.AppendVarint(protowire.AppendTag(out, n, protowire.VarintType), protowire.EncodeBool(b)), nil
+}
+
+func double(out []byte, n protowire.Number, value any) ([]byte, error) {
+	f, ok := value.(float64)
+	if !ok {
+		return nil, fmt.Errorf("%T is no number", value)
+	}
+	return protowire.AppendFixed64(protowire.AppendTag(out, n, protowire.Fixed64Type), math.Float64bits(f)), nil
+}
+
+func integer(out []byte, n protowire.Number, value any) ([]byte, error) {
+	f, ok := value.(float64)
+	if !ok || f != math.Trunc(f) || math.Abs(f) >= 1<<63 {
+		return nil, fmt.Errorf("%v is no integer", value)
+	}
+	return protowire.AppendVarint(protowire.AppendTag(out, n, protowire.VarintType), uint64(int64(f))), nil
+}
+
+// schemaOrTruth writes a choice of a schema and a boolean.
+func schemaOrTruth(schema *form) write {
+	return func(out []byte, n protowire.Number, value any) ([]byte, error) {
+		if _, ok := value.(bool); ok {
+			return within(2, truth)(out, n, value)
+		}
+		return within(1, schema.write)(out, n, value)
+	}
 }
 
 // asYAML writes a value of any type as YAML, of which JSON is a subset.
