@@ -27,6 +27,7 @@ cluster: build
 	@exec $(BIN)/cluster $(ARGS)
 
 build:
+	@[ -e $(BIN)/cluster ] || echo "building the programs; the first time takes a minute or two ..."
 	@$(BUILD) -tags=$(TAGS) -o $(BIN)/ $(PROGRAMS)
 
 # The API server alone, for an etcd outside: none is linked into it, nor a profiler.

@@ -273,11 +273,13 @@ func (k *servedKind) described() documents.Resource {
 		if sub.newBody != nil {
 			body = sub.newBody
 		}
-		if _, ok := as[Proxy](sub); ok {
+		proxy, connects := as[Proxy](sub)
+		if connects {
 			body = nil // no type describes the server behind it
 		}
 		r.Subresources = append(r.Subresources, documents.Subresource{
 			Name: sub.name, Kind: k.subKind(sub), Verbs: sub.verbs, New: body, Parent: sub.newBody == nil,
+			Options: proxy.Options, Paths: proxy.Paths,
 		})
 	}
 	return r

@@ -117,7 +117,7 @@ type Question struct {
 	Answer func(ctx context.Context, parent, body runtime.Object) (runtime.Object, error)
 }
 
-// A Proxy connects clients with a server behind the object: log, exec. OpenAPI does not describe it.
+// A Proxy connects clients with a server behind the object: log, exec.
 type Proxy struct {
 	// Name is the path segment; required.
 	Name string
@@ -126,6 +126,8 @@ type Proxy struct {
 	Verbs []string
 	// Kind is the kind that discovery shows; empty means the resource's.
 	Kind string
+	// Options, if not nil, returns an empty object whose fields OpenAPI shows as the parameters of the query.
+	Options func() runtime.Object
 	// Connect returns the handler of a request, after authorization and admission. The handler may
 	// stream and take over the connection. parent is shared and must not be changed. Required.
 	Connect func(parent runtime.Object) (http.Handler, error)

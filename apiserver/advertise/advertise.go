@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -89,17 +90,24 @@ func (a *Advertiser) Ready() <-chan struct{} { return a.ready }
 // Run keeps the objects until ctx is done, removes this server from the endpoints
 // and returns nil. The server must serve until then.
 func (a *Advertiser) Run(ctx context.Context) error {
-	ready := a.ready
+	ready, conflicts := a.ready, 0
 	for {
 		wait := interval
 		switch err := a.sync(ctx); {
 		case ctx.Err() != nil:
+		case apierrors.IsConflict(err) && conflicts == 0:
+			// Another writer was faster, as controllers are at a start.
+			conflicts++
+			wait = again
 		case err != nil:
 			a.config.Log.Error(err, "cannot advertise the API server")
 			wait = again
-		case ready != nil:
-			close(ready)
-			ready = nil
+		default:
+			conflicts = 0
+			if ready != nil {
+				close(ready)
+				ready = nil
+			}
 		}
 		timer := time.NewTimer(wait)
 		select {

@@ -4,6 +4,7 @@ package advertise_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -12,14 +13,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/planekit/planekit/apiserver/advertise"
 	"github.com/planekit/planekit/storage"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // start runs a server until stop is called.
@@ -68,6 +72,42 @@ func (w *world) want(t *testing.T, after, want string) {
 	synctest.Wait()
 	if got := w.listed(t); got != want {
 		t.Errorf("%s: endpoints %q, want %q", after, got, want)
+	}
+}
+
+// contested are services that another writer has changed the first times.
+type contested struct {
+	*objects[*corev1.Service]
+	times int
+}
+
+func (c *contested) Create(ctx context.Context, s *corev1.Service) (*corev1.Service, error) {
+	if c.times--; c.times >= 0 {
+		return nil, apierrors.NewConflict(schema.GroupResource{Resource: "services"}, s.Name, errors.New("modified"))
+	}
+	return c.objects.Create(ctx, s)
+}
+
+// TestConflicts: one conflict is no error, since controllers write too when a cluster starts. Several in a row are.
+func TestConflicts(t *testing.T) {
+	for times, want := range map[int]int{0: 0, 1: 0, 3: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			w, failures := newWorld(), 0
+			config := w.config("192.0.2.1:6443")
+			config.Services = &contested{w.services, times}
+			config.Log = funcr.New(func(_, text string) {
+				if strings.Contains(text, "cannot advertise") {
+					failures++
+				}
+			}, funcr.Options{})
+			stop := start(t, config)
+			time.Sleep(time.Minute)
+			w.want(t, "conflicts", "192.0.2.1:6443")
+			stop()
+			if failures != want {
+				t.Errorf("%d conflicts are logged %d times, want %d", times, failures, want)
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/planekit/planekit/apiserver"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -21,17 +22,17 @@ func Connect(resources []apiserver.Resource, c Connections) []apiserver.Resource
 	start, all := []string{"create", "get"}, []string{"create", "delete", "get", "patch", "update"}
 	added := map[string][]apiserver.Proxy{
 		"pods": {
-			{Name: "attach", Kind: "PodAttachOptions", Verbs: start, Connect: c.Attach},
-			{Name: "exec", Kind: "PodExecOptions", Verbs: start, Connect: c.Exec},
-			{Name: "log", Verbs: []string{"get"}, Connect: c.Log},
-			{Name: "portforward", Kind: "PodPortForwardOptions", Verbs: start, Connect: c.PortForward},
-			{Name: "proxy", Kind: "PodProxyOptions", Verbs: all, Paths: true, Connect: c.PodProxy},
+			{Name: "attach", Kind: "PodAttachOptions", Options: empty[corev1.PodAttachOptions], Verbs: start, Connect: c.Attach},
+			{Name: "exec", Kind: "PodExecOptions", Options: empty[corev1.PodExecOptions], Verbs: start, Connect: c.Exec},
+			{Name: "log", Options: empty[corev1.PodLogOptions], Verbs: []string{"get"}, Connect: c.Log},
+			{Name: "portforward", Kind: "PodPortForwardOptions", Options: empty[corev1.PodPortForwardOptions], Verbs: start, Connect: c.PortForward},
+			{Name: "proxy", Kind: "PodProxyOptions", Options: empty[corev1.PodProxyOptions], Verbs: all, Paths: true, Connect: c.PodProxy},
 		},
 		"nodes": {
-			{Name: "proxy", Kind: "NodeProxyOptions", Verbs: all, Paths: true, Connect: c.NodeProxy},
+			{Name: "proxy", Kind: "NodeProxyOptions", Options: empty[corev1.NodeProxyOptions], Verbs: all, Paths: true, Connect: c.NodeProxy},
 		},
 		"services": {
-			{Name: "proxy", Kind: "ServiceProxyOptions", Verbs: all, Paths: true, Connect: c.ServiceProxy},
+			{Name: "proxy", Kind: "ServiceProxyOptions", Options: empty[corev1.ServiceProxyOptions], Verbs: all, Paths: true, Connect: c.ServiceProxy},
 		},
 	}
 	for i := range resources {
@@ -46,4 +47,12 @@ func Connect(resources []apiserver.Resource, c Connections) []apiserver.Resource
 		}
 	}
 	return resources
+}
+
+// empty returns an empty object.
+func empty[T any, P interface {
+	*T
+	runtime.Object
+}]() runtime.Object {
+	return P(new(T))
 }

@@ -199,16 +199,16 @@ var differs = map[string]string{
 // own matches the warnings about what nothing in a plane acts on.
 var own = regexp.MustCompile(`^kind [A-Za-z]+: |^spec\.(clusterIP|jobTemplate): nothing |: nothing |: no controller |: no node mounts |: the scheduler reserves it; `)
 
-// TestSameResponses: both servers answer each request with the same code, kind and warnings.
-func TestSameResponses(t *testing.T) {
+// servers starts both servers.
+func servers(t *testing.T) (theirs, ours *side) {
+	t.Helper()
 	bin, err := stock.Build(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	reference := stock.NewServer(t, bin, "--disable-admission-plugins", "ServiceAccount")
-	theirs := &side{name: "kube-apiserver", url: reference.URL, token: reference.Token,
+	theirs = &side{name: "kube-apiserver", url: reference.URL, token: reference.Token,
 		client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}}
-	defer theirs.client.CloseIdleConnections()
 	access := planetest.Start(t).REST("admin", "system:masters")
 	pair, err := tls.X509KeyPair(access.CertData, access.KeyData)
 	if err != nil {
@@ -216,9 +216,18 @@ func TestSameResponses(t *testing.T) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(access.CAData)
-	ours := &side{name: "planekit", url: access.Host, client: &http.Client{Transport: &http.Transport{
+	ours = &side{name: "planekit", url: access.Host, client: &http.Client{Transport: &http.Transport{
 		DialContext: access.Dial, TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}}}}
-	defer ours.client.CloseIdleConnections()
+	t.Cleanup(func() {
+		theirs.client.CloseIdleConnections()
+		ours.client.CloseIdleConnections()
+	})
+	return theirs, ours
+}
+
+// TestSameResponses: both servers answer each request with the same code, kind and warnings.
+func TestSameResponses(t *testing.T) {
+	theirs, ours := servers(t)
 	for _, r := range requests() {
 		want, got := theirs.send(t, r), ours.send(t, r)
 		got.warnings = slices.DeleteFunc(got.warnings, func(text string) bool { return own.MatchString(text) })

@@ -76,6 +76,10 @@ type Subresource struct {
 	Verbs []string
 	// New returns an empty body. It is nil if no type describes what is behind the subresource.
 	New func() runtime.Object
+	// Options returns an empty object whose fields are the parameters of the query, and Paths says that paths below
+	// the subresource are served, if New is nil. Nil has no parameters.
+	Options func() runtime.Object
+	Paths   bool
 	// Parent is set if bodies are objects of the resource.
 	Parent bool
 }
@@ -187,6 +191,11 @@ func (r *Resource) openAPI() openapi.Resource {
 	for i := range r.Subresources {
 		sub := &r.Subresources[i]
 		if sub.New == nil {
+			c := openapi.Connection{Name: sub.Name, Verbs: sub.Verbs, Kind: openapi.Kind(sub.Kind), Paths: sub.Paths}
+			if sub.Options != nil {
+				c.Options = structOf(sub.Options)
+			}
+			out.Connections = append(out.Connections, c)
 			continue
 		}
 		one := openapi.Sub{Name: sub.Name, Verbs: sub.Verbs, Kind: openapi.Kind(sub.Kind), Type: structOf(sub.New)}

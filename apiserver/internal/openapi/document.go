@@ -22,8 +22,9 @@ type Resource struct {
 	// Given describes the object if its Go type does not; nil means that it does.
 	Given *Given
 	// ListKind is the kind of the list.
-	ListKind string
-	Subs     []Sub
+	ListKind    string
+	Subs        []Sub
+	Connections []Connection
 }
 
 // A Sub is a subresource. Type is the type of its bodies; nil means that they are the resource's own.

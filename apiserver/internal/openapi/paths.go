@@ -99,6 +99,7 @@ func (r Resource) addPaths(s schemas, paths map[string]*pathItem, options reflec
 			Get: at("get"), Put: at("update"), Post: at("create"), Patch: at("patch"), Delete: at("delete"), Parameters: placed,
 		})
 	}
+	r.addConnections(paths, collection+"/{name}", placed)
 }
 
 // add adds a path unless it has no operations.

@@ -121,8 +121,11 @@ func (o *operation) v2() *operationV2 {
 	}
 	for code, r := range o.Responses {
 		shown := responseV2{Description: r.Description}
-		for _, c := range r.Content {
+		for media, c := range r.Content {
 			shown.Schema = c.Schema.v2()
+			if !slices.Contains(bodyMedia, media) {
+				out.Produces = []string{media} // of a connection, alone
+			}
 		}
 		out.Responses[code] = shown
 	}
