@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -152,6 +154,9 @@ func (c *call) authorize() error {
 	s := c.server
 	a := c.info.Attributes(c.user)
 	decision, reason, err := s.config.Authorizer.Authorize(c.r.Context(), a)
+	if decision != authz.Allow && errors.Is(err, authz.ErrNotReady) {
+		return notReady(err)
+	}
 	if decision != authz.Allow && err != nil {
 		s.guard.logUndecided(a, err)
 		c.annotate("authorization.k8s.io/reason", "internal error")
@@ -175,10 +180,20 @@ func (g *guard) authorizeMore(r *http.Request, info requestline.Info, u *user.In
 	switch {
 	case decision == authz.Allow:
 		return nil
+	case errors.Is(err, authz.ErrNotReady):
+		return notReady(err)
 	case err != nil:
 		return apierrors.NewInternalError(err)
 	}
 	return notAllowed(a, reason)
+}
+
+// notReady returns the error of a request that comes before an authorizer can decide, as at a start. Clients send it
+// again a second later.
+func notReady(err error) error {
+	unavailable := apierrors.NewServiceUnavailable(err.Error())
+	unavailable.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return unavailable
 }
 
 // logUndecided logs that an authorizer could not decide.

@@ -3,8 +3,12 @@ package apiserver_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
+	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/apiservertest"
 	"github.com/planekit/planekit/authz"
 )
@@ -54,4 +58,27 @@ func TestAuthorizerFails(t *testing.T) {
 		got = a.do("PATCH", configPath+"/a?fieldManager=m", applied, "Content-Type: application/apply-patch+yaml")
 		a.want(got, 500, "Internal error occurred: dial tcp")
 	}
+}
+
+// TestAuthorizerNotReady: before an authorizer can decide, requests that no other one allows get a 503 with the time to send
+// them again, and nothing is logged as an error.
+func TestAuthorizerNotReady(t *testing.T) {
+	starting := authz.Func(func(context.Context, authz.Attributes) (authz.Decision, string, error) {
+		return authz.NoOpinion, "", fmt.Errorf("rbac: %w", authz.ErrNotReady)
+	})
+	logged := ""
+	s := apiservertest.Start(t, apiservertest.WithResources(resources()...), apiservertest.WithAuthorizer(starting),
+		apiservertest.WithConfig(func(c *apiserver.Config) {
+			c.Log = funcr.New(func(_, text string) { logged += text }, funcr.Options{})
+		}))
+	got := (&api{t, s.As("jane"), "http://memory"}).do("GET", podPath, "")
+	if got.code != 503 || got.header.Get("Retry-After") != "1" || !strings.Contains(got.body, `"reason":"ServiceUnavailable"`) {
+		t.Errorf("GET = %d %v %s, want 503 with Retry-After: 1", got.code, got.header, got.body)
+	}
+	if strings.Contains(logged, "authorization incomplete") {
+		t.Errorf("logged is %s, want no failure of authorization", logged)
+	}
+	ready := apiservertest.Start(t, apiservertest.WithResources(resources()...), apiservertest.WithAuthorizer(authz.Chain{starting, authz.InsecureAlwaysAllow()}))
+	a := &api{t, ready.As("jane"), "http://memory"}
+	a.want(a.do("GET", podPath, ""), 200, "")
 }

@@ -17,6 +17,7 @@ package authz
 
 import (
 	"context"
+	"errors"
 
 	"github.com/planekit/planekit/authn/user"
 )
@@ -70,6 +71,10 @@ func (d Decision) String() string {
 	}
 	return "no opinion"
 }
+
+// ErrNotReady is in the error of an authorizer that has not read what it decides by, as at a start. A client may send the
+// request again a second later.
+var ErrNotReady = errors.New("the authorizer is not ready")
 
 // An Authorizer decides on requests. The string is a reason for people to read; it may be empty. An
 // error means that the authorizer could not read everything that it needs. It comes with NoOpinion

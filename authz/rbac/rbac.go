@@ -57,7 +57,7 @@ type Config struct {
 }
 
 // ErrNotSynced means that the caches of roles and bindings have not synced.
-var ErrNotSynced = errors.New("rbac: roles and bindings are not synced yet")
+var ErrNotSynced = fmt.Errorf("rbac: roles and bindings are not synced yet: %w", authz.ErrNotReady)
 
 // Authorizer is an authz.Authorizer.
 type Authorizer struct {
