@@ -56,8 +56,14 @@ type Config struct {
 	Log logr.Logger
 }
 
-// ErrNotSynced means that the caches of roles and bindings have not synced.
-var ErrNotSynced = fmt.Errorf("rbac: roles and bindings are not synced yet: %w", authz.ErrNotReady)
+// ErrNotSynced means that the caches of roles and bindings have not synced. It is an [authz.ErrNotReady].
+var ErrNotSynced error = notSynced{}
+
+type notSynced struct{}
+
+func (notSynced) Error() string { return "rbac: roles and bindings are not synced yet" }
+
+func (notSynced) Is(target error) bool { return target == authz.ErrNotReady }
 
 // Authorizer is an authz.Authorizer.
 type Authorizer struct {

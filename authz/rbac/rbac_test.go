@@ -152,7 +152,7 @@ func TestNotSynced(t *testing.T) {
 		go func() { done <- a.Run(ctx) }()
 		synctest.Wait()
 		at := authz.Attributes{User: &user.Info{Groups: []string{"g"}}, Verb: "get", Resource: "pods"}
-		if decision, _, err := a.Authorize(ctx, at); decision != authz.NoOpinion || !errors.Is(err, rbac.ErrNotSynced) {
+		if decision, _, err := a.Authorize(ctx, at); decision != authz.NoOpinion || !errors.Is(err, rbac.ErrNotSynced) || !errors.Is(err, authz.ErrNotReady) {
 			t.Errorf("before sync: %v %v", decision, err)
 		}
 		p.roleBindings.Sync()
