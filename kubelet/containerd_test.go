@@ -117,11 +117,6 @@ func startContainerd(t *testing.T, prepare ...func(dir string)) *containerd {
 	return c
 }
 
-// network writes a CNI configuration.
-func (c *containerd) network(context.Context, string) error {
-	return os.WriteFile(c.dir+"/net.d/10-test.conflist", []byte(`{"cniVersion":"1.0.0","name":"test","plugins":[{"type":"actor"}]}`), 0o600)
-}
-
 // load puts the test's image into containerd.
 func (c *containerd) load(t *testing.T) {
 	t.Helper()

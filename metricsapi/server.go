@@ -114,7 +114,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer subscription.Stop()
 	starts := s.config.Pods.Subscribe(func(old, pod *corev1.Pod) {
 		if pod != nil && hasStarted(old, pod) {
-			s.hurry(pod.Spec.NodeName)
+			s.askSoon(pod.Spec.NodeName)
 		}
 	})
 	defer starts.Stop()
@@ -122,8 +122,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// hurry has a kubelet asked soon.
-func (s *Server) hurry(node string) {
+// askSoon has a kubelet asked soon.
+func (s *Server) askSoon(node string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if a := s.running[node]; a != nil {
@@ -156,17 +156,17 @@ func hasStarted(old, pod *corev1.Pod) bool {
 const failuresToLog = 2
 
 // When a container has started, two questions come soon, since usage needs two points. However many containers
-// start, a kubelet is asked no more often than every hurriedPeriod.
+// start, a kubelet is asked no more often than every soonPeriod.
 const (
-	hurriedWait   = 500 * time.Millisecond
-	hurriedPeriod = 2 * time.Second
+	soonWait   = 500 * time.Millisecond
+	soonPeriod = 2 * time.Second
 )
 
 // ask asks the kubelet of a node until ctx is done, and sooner when a container has started.
 func (s *Server) ask(ctx context.Context, name string, wait time.Duration, started <-chan struct{}) {
 	log := s.config.Log.WithValues("node", name)
 	h := history{containers: map[seriesKey]*series{}}
-	failures, hurried := 0, 0 // failures in a row, and questions that come soon
+	failures, left := 0, 0 // failures in a row, and questions that come soon
 	asked, due := time.Time{}, time.Now().Add(wait)
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -175,9 +175,9 @@ func (s *Server) ask(ctx context.Context, name string, wait time.Duration, start
 		case <-ctx.Done():
 			return
 		case <-started:
-			hurried = 2
-			soon := time.Now().Add(hurriedWait)
-			if least := asked.Add(hurriedPeriod); least.After(soon) {
+			left = 2
+			soon := time.Now().Add(soonWait)
+			if least := asked.Add(soonPeriod); least.After(soon) {
 				soon = least
 			}
 			if soon.Before(due) {
@@ -188,8 +188,8 @@ func (s *Server) ask(ctx context.Context, name string, wait time.Duration, start
 		case <-timer.C:
 		}
 		period := s.config.Resolution
-		if hurried = max(hurried-1, 0); hurried > 0 {
-			period = min(period, hurriedPeriod)
+		if left = max(left-1, 0); left > 0 {
+			period = min(period, soonPeriod)
 		}
 		asked = time.Now()
 		due = asked.Add(period)

@@ -22,7 +22,7 @@ type side struct {
 	client           *http.Client
 }
 
-// response is what is compared.
+// response holds the parts that are compared.
 type response struct {
 	code     int
 	kind     string

@@ -10,7 +10,7 @@ import (
 type Connection struct {
 	Name  string
 	Verbs []string
-	// Kind is that of Options, or that of the resource if the subresource is read like an object: log.
+	// Kind names Options, or the resource if the subresource is read like an object: log.
 	Kind Kind
 	// Options is a struct whose fields are the parameters of the query; nil has none.
 	Options reflect.Type
