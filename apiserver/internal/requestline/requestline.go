@@ -30,8 +30,7 @@ type Info struct {
 	Fields, Labels []authz.Requirement
 	// Rest says that the path goes on behind the subresource, where only a proxy serves.
 	Rest bool
-	// OldWatch says that the path has the form of the first watches: watch stands behind the version, and an object
-	// may be named.
+	// OldWatch is set for the deprecated paths of watches, /api/v1/watch/..., which may name an object.
 	OldWatch bool
 	// runs says that the path leads to a kubelet's way of running something.
 	runs bool

@@ -29,13 +29,13 @@ const (
 	pieceSize    = 2 << 10          // bytes of a message of Copy
 )
 
-// Requested reports whether r asks for a WebSocket.
+// Requested reports whether r begins the handshake of a WebSocket.
 func Requested(r *http.Request) bool { return websocket.IsWebSocketUpgrade(r) }
 
 // A Conn is the connection to one client. It is used by one goroutine, but for Close.
 type Conn struct {
 	ws *websocket.Conn
-	// text says that messages of Copy are base64 text.
+	// text is set if Copy sends base64 text.
 	text bool
 }
 

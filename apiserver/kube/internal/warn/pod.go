@@ -75,7 +75,13 @@ func ofPod(at *field.Path, spec *corev1.PodSpec, annotations map[string]string) 
 	return w.warnings
 }
 
+// maxWarnings bounds the warnings about one pod. A response has room for fewer.
+const maxWarnings = 1000
+
 func (w *podWarner) add(at *field.Path, format string, values ...any) {
+	if len(w.warnings) >= maxWarnings {
+		return
+	}
 	w.warnings = append(w.warnings, at.String()+": "+fmt.Sprintf(format, values...))
 }
 
@@ -203,13 +209,15 @@ func (w *podWarner) containers() {
 	}
 	w.each(func(c *corev1.Container, at *field.Path) {
 		if s := c.SecurityContext; s == nil || s.SeccompProfile == nil {
-			if key := containerSeccomp + c.Name; w.annotations[key] != "" {
+			key := containerSeccomp + c.Name
+			if _, has := w.annotations[key]; has {
 				w.add(w.annotation(key), useSeccomp)
 			}
 		}
 		// The annotation of a pod becomes the field.
 		if s := c.SecurityContext; w.at != nil && (s == nil || s.AppArmorProfile == nil) && !w.profiled() {
-			if key := containerProfile + c.Name; w.annotations[key] != "" {
+			key := containerProfile + c.Name
+			if _, has := w.annotations[key]; has {
 				w.add(w.annotation(key), useAppArmor)
 			}
 		}
