@@ -24,7 +24,7 @@ func (s *Server) apply(q *request, o *metav1.PatchOptions, data []byte) error {
 		}
 		tracks = viewOf(q.sub)
 	}
-	tracker, err := q.tracker(tracks)
+	tracker, err := q.applier(tracks)
 	if err != nil {
 		return err
 	}

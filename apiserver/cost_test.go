@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
-	"runtime/debug"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/internal/used"
 	"github.com/planekit/planekit/storage/memstore"
 )
 
@@ -253,15 +251,15 @@ func TestCostOfBodies(t *testing.T) {
 				t.Fatalf("a body of %d bytes", len(h.body))
 			}
 			var code int
-			before := processorTime(t)
+			before := used.Processor()
 			bounded(t, time.Second, func() { code = sendHostile(s, h) })
 			if code == 0 || code >= 500 {
 				t.Errorf("answered %d", code)
 			}
-			if slowdown > 1 || processorTime(t)-before < 10*time.Millisecond {
+			if slowdown > 1 || used.Processor()-before < 10*time.Millisecond {
 				return // memory is another under the race detector, and takes time to make
 			}
-			peak := peakMemory(func() { sendHostile(s, h) })
+			peak := used.Peak(func() { sendHostile(s, h) })
 			t.Logf("%d: %d bytes take %d MB", code, len(h.body), peak>>20)
 			if most := 20*len(h.body) + cheap; peak > most {
 				t.Errorf("%d bytes take %d MB of memory, at most %d MB are due", len(h.body), peak>>20, most>>20)
@@ -284,30 +282,4 @@ func sendHostile(s *apiserver.Server, h hostile) int {
 		return 0
 	}
 	return w.Code
-}
-
-// peakMemory estimates by how much the memory in use grows while do runs.
-func peakMemory(do func()) int {
-	defer debug.SetGCPercent(debug.SetGCPercent(25))
-	runtime.GC()
-	var before runtime.MemStats
-	runtime.ReadMemStats(&before)
-	peak, done := before.HeapAlloc, make(chan struct{})
-	var sampling sync.WaitGroup
-	sampling.Go(func() {
-		for {
-			var now runtime.MemStats
-			runtime.ReadMemStats(&now)
-			peak = max(peak, now.HeapAlloc)
-			select {
-			case <-done:
-				return
-			case <-time.After(2 * time.Millisecond):
-			}
-		}
-	})
-	do()
-	close(done)
-	sampling.Wait()
-	return int(peak - before.HeapAlloc)
 }

@@ -1,9 +1,10 @@
 package apiserver_test
 
 import (
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/planekit/planekit/internal/used"
 )
 
 // bounded fails t if do needs more than limit of processor time, of the server
@@ -11,18 +12,9 @@ import (
 // other programs have the machine.
 func bounded(t *testing.T, limit time.Duration, do func()) {
 	t.Helper()
-	before := processorTime(t)
+	before := used.Processor()
 	do()
-	if took := processorTime(t) - before; took > limit*slowdown {
+	if took := used.Processor() - before; took > limit*slowdown {
 		t.Errorf("took %v of processor time, at most %v are due", took, limit*slowdown)
 	}
-}
-
-func processorTime(t *testing.T) time.Duration {
-	t.Helper()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

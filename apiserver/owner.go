@@ -12,6 +12,7 @@ import (
 	"github.com/planekit/planekit/apiserver/internal/documents"
 	"github.com/planekit/planekit/apiserver/internal/openapi"
 	"github.com/planekit/planekit/apiserver/internal/ownership"
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -209,6 +210,16 @@ func (k *servedKind) tracker(sub string) (*ownership.Tracker, error) {
 func (q *request) tracker(sub string) (*ownership.Tracker, error) {
 	t, err := q.kind.tracker(sub)
 	if err != nil || q.kind.converter == nil {
+		return t, err
+	}
+	return t.WithContext(q.r.Context())
+}
+
+// applier returns the tracker for an apply. It completes the merged object within the budget of the request.
+func (q *request) applier(sub string) (*ownership.Tracker, error) {
+	t, err := q.kind.tracker(sub)
+	_, bounded := q.kind.New().(wire.Bounded)
+	if err != nil || q.kind.converter == nil && !bounded {
 		return t, err
 	}
 	return t.WithContext(q.r.Context())

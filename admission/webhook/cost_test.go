@@ -3,12 +3,12 @@ package webhook_test
 import (
 	"context"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/admission/webhook"
+	"github.com/planekit/planekit/internal/used"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -31,9 +31,9 @@ func TestCostOfPatches(t *testing.T) {
 		"owners":          `[{"op":"add","path":"/metadata/ownerReferences","value":[` + strings.Repeat("{},", 900_000) + `{}]}]`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := processorTime(t)
+			before := used.Processor()
 			_, err := webhook.Patched(context.Background(), patchedConfigMap(), []byte(patch))
-			if took := processorTime(t) - before; err == nil || took > slowdown*time.Second {
+			if took := used.Processor() - before; err == nil || took > slowdown*time.Second {
 				t.Errorf("%v, after %v of processor time", err, took)
 			}
 		})
@@ -48,13 +48,4 @@ func TestPatchEndsWithTheTimeout(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "failed calling webhook") || !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
 		t.Error(err)
 	}
-}
-
-func processorTime(t *testing.T) time.Duration {
-	t.Helper()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

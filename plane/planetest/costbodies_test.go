@@ -14,8 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
+// anyKey stands for the first key of a map in the path of a place.
+const anyKey = "*"
+
 // A place is a list, a map or a text somewhere in a kind, by the names of its JSON fields. A place in
-// the items of a list is in the first of them.
+// the items of a list or the values of a map is in the first of them.
 type place struct {
 	path []string
 	kind reflect.Type
@@ -23,8 +26,8 @@ type place struct {
 
 func (p place) String() string { return strings.Join(p.path, ".") }
 
-// placesOf returns the lists and maps, and the texts, in values of a Go type.
-func placesOf(t reflect.Type) (lists, texts []place) {
+// placesOf returns the lists and maps, and the texts, in the chosen fields of a Go type.
+func placesOf(t reflect.Type, chosen func(field string) bool) (lists, texts []place) {
 	var walk func(t reflect.Type, path []string, above []reflect.Type)
 	walk = func(t reflect.Type, path []string, above []reflect.Type) {
 		switch {
@@ -40,6 +43,7 @@ func placesOf(t reflect.Type) (lists, texts []place) {
 			walk(t.Elem(), append(path, "0"), append(above, t))
 		case t.Kind() == reflect.Map:
 			lists = append(lists, place{slices.Clone(path), t})
+			walk(t.Elem(), append(path, anyKey), append(above, t))
 		case t.Kind() == reflect.Struct:
 			for field, name := range jsonFields(t) {
 				walk(field.Type, append(path, name), append(above, t))
@@ -47,7 +51,7 @@ func placesOf(t reflect.Type) (lists, texts []place) {
 		}
 	}
 	for field, name := range jsonFields(t) {
-		if name != "kind" && name != "apiVersion" && name != "status" {
+		if name != "kind" && name != "apiVersion" && chosen(name) {
 			walk(field.Type, []string{name}, nil)
 		}
 	}
@@ -194,7 +198,14 @@ func with(object any, path []string, content func(had any) any) any {
 	if changed == nil {
 		changed = map[string]any{}
 	}
-	changed[path[0]] = with(fields[path[0]], path[1:], content)
+	key := path[0]
+	if key == anyKey {
+		key = "k0"
+		if keys := slices.Sorted(maps.Keys(fields)); len(keys) > 0 {
+			key = keys[0]
+		}
+	}
+	changed[key] = with(fields[key], path[1:], content)
 	return changed
 }
 
@@ -237,10 +248,66 @@ func fillList(object any, p place, m manner, size int) any {
 	})
 }
 
+// pointer is the JSON pointer of a place.
+func pointer(p place) string { return "/" + strings.Join(p.path, "/") }
+
+// inFront is a JSON patch of many operations, each of which adds an item in front of a list, or a value of a map.
+func inFront(p place, size int) any {
+	add := func(path string, v any) any { return map[string]any{"op": "add", "path": path, "value": v} }
+	patch := []any{add(pointer(p), value(p.kind, 0, empty, 1))}
+	item := value(p.kind.Elem(), 7, filled, 1)
+	for i := range size / (len(toJSON(add(pointer(p), item))) + 3) {
+		key := "/0"
+		if p.kind.Kind() == reflect.Map {
+			key = fmt.Sprint("/k", i)
+		}
+		patch = append(patch, add(pointer(p)+key, item))
+	}
+	return patch
+}
+
+// moves is a JSON patch that adds a long list and moves it to a field of another name and back, over and over.
+func moves(p place, size int) any {
+	list := value(p.kind, 7, filled, 2)
+	if p.kind.Kind() == reflect.Slice {
+		list = slices.Repeat(list.([]any), max(1, size/2/len(toJSON(list))))
+	}
+	patch := []any{map[string]any{"op": "add", "path": pointer(p), "value": list}}
+	for range size / 2 / 120 {
+		patch = append(patch, map[string]any{"op": "move", "from": pointer(p), "path": "/x"}, map[string]any{"op": "move", "from": "/x", "path": pointer(p)})
+	}
+	return patch
+}
+
+// copies is a JSON patch that adds a list and copies it into annotations, over and over.
+func copies(p place, size int) any {
+	patch := []any{
+		map[string]any{"op": "add", "path": pointer(p), "value": fillList(map[string]any{"x": nil}, place{[]string{"x"}, p.kind}, filled, size/2).(map[string]any)["x"]},
+		map[string]any{"op": "add", "path": "/metadata/annotations", "value": map[string]any{}},
+	}
+	for i := range size / 2 / 60 {
+		patch = append(patch, map[string]any{"op": "copy", "from": pointer(p), "path": fmt.Sprint("/metadata/annotations/k", i)})
+	}
+	return patch
+}
+
 func toJSON(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // all of it is made of plain values
 	}
 	return string(data)
+}
+
+// fillFirst is fillList that keeps the first item, in which the inner lists are.
+func fillFirst(object any, p place, m manner, size int) any {
+	return with(object, p.path, func(had any) any {
+		filled := fillList(map[string]any{"x": had}, place{[]string{"x"}, p.kind}, m, size).(map[string]any)["x"]
+		list, isList := filled.([]any)
+		before, _ := had.([]any)
+		if isList && len(before) > 0 {
+			return append(before[:1:1], list...)
+		}
+		return filled
+	})
 }

@@ -2,35 +2,37 @@ package planetest_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/kube"
 	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/internal/used"
 	"github.com/planekit/planekit/plane/planetest"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
 var (
 	costs     = flag.Bool("costs", false, "search all kinds for bodies that cost too much")
 	costsOnly = flag.String("costs-only", "", "only search requests whose description contains this")
+	costPairs = flag.Int("costs-pairs", 150, "how many pairs and triples of lists of a kind are searched")
+	costSeed  = flag.Uint64("costs-seed", 1, "seed of the choice of pairs")
 )
 
 // The sizes of the bodies of the search, in bytes: the limit is 3 MiB.
@@ -49,6 +51,8 @@ type bench struct {
 	t         *testing.T
 	plane     *planetest.Plane
 	root, ann *client.Client
+	// served are the subresources by the path of their group and version.
+	served map[string][]metav1.APIResource
 }
 
 // examples returns the example of each kind, with which the tests of its validation begin.
@@ -81,9 +85,9 @@ func (b *bench) send(who *client.Client, method, path string, query url.Values, 
 	defer cancel()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	began := costTime()
+	began := used.Processor()
 	_, err := who.Do(ctx, client.Request{Method: method, Path: path, Query: query, Body: []byte(body), ContentType: media})
-	took = costTime() - began
+	took = used.Processor() - began
 	runtime.ReadMemStats(&after)
 	var status apierrors.APIStatus
 	switch {
@@ -93,15 +97,6 @@ func (b *bench) send(who *client.Client, method, path string, query url.Values, 
 		code = int(status.Status().Code)
 	}
 	return took, int(after.TotalAlloc - before.TotalAlloc), code
-}
-
-// costTime is the processor time of the process.
-func costTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // A costly request is one whose body can be made in any size.
@@ -124,7 +119,7 @@ func (b *bench) measure(c costly, sizes ...int) {
 	shorter := 0
 	for _, size := range sizes {
 		body := c.body(size)
-		if len(body) > 3<<20 {
+		if len(body) > 3<<20 || len(body) <= shorter {
 			break
 		}
 		took, allocated, code := b.send(c.who, c.method, c.path, c.query, c.media, body)
@@ -157,8 +152,9 @@ func (b *bench) measure(c costly, sizes ...int) {
 }
 
 // TestCosts searches each kind that is built in for lists whose lengths are multiplied: each list and
-// map alone and all together, with four kinds of items, created, applied and patched. Without -costs it
-// only creates each kind with all its lists.
+// map alone, pairs, triples, lists in lists and all together, with four kinds of items, created, applied,
+// patched in four ways and put in place of others, for the object and its subresources. Without -costs
+// it tries few of them.
 func TestCosts(t *testing.T) {
 	b := newBench(t)
 	all := examples(t)
@@ -172,9 +168,7 @@ func TestCosts(t *testing.T) {
 				k.search()
 				return
 			}
-			for _, m := range []manner{empty, filled} {
-				b.measure(k.create("all lists "+string(m), func(size int) any { return k.fillAll(m, size) }), costSizes[0])
-			}
+			k.few()
 		})
 	}
 }
@@ -264,110 +258,31 @@ func newBench(t *testing.T) *bench {
 		_, err := b.root.Do(t.Context(), client.Request{Path: "/api/v1/nodes"})
 		return err
 	})
+	b.discover()
 	return b
 }
 
-// A costKind makes the requests of the search for one kind.
-type costKind struct {
-	bench        *bench
-	resource     apiserver.Resource
-	who          *client.Client
-	object       map[string]any // the example
-	name, path   string
-	lists, texts []place
+// discover asks the server for its subresources.
+func (b *bench) discover() {
+	b.served = map[string][]metav1.APIResource{}
+	for _, r := range kube.Resources() {
+		path := rootOf(r)
+		if b.served[path] != nil {
+			continue
+		}
+		answer, err := b.root.Do(b.t.Context(), client.Request{Path: path})
+		var list metav1.APIResourceList
+		if err != nil || json.Unmarshal(answer.Body, &list) != nil || len(list.APIResources) == 0 {
+			b.t.Fatalf("GET %s = %.300s, %v, want the resources of the version", path, answer.Body, err)
+		}
+		b.served[path] = list.APIResources
+	}
 }
 
-func newCostKind(b *bench, r apiserver.Resource, base map[string]any) *costKind {
-	object := map[string]any{"metadata": map[string]any{"name": "x"}}
-	maps.Copy(object, base)
-	object["apiVersion"], object["kind"] = strings.TrimPrefix(r.Group+"/"+r.Version, "/"), r.Kind
-	meta, _ := object["metadata"].(map[string]any)
-	delete(meta, "resourceVersion")
-	k := &costKind{bench: b, resource: r, who: b.root, object: object, name: fmt.Sprint(meta["name"]), path: "/apis/" + r.Group + "/" + r.Version}
+// rootOf is the path of the group and version of a resource.
+func rootOf(r apiserver.Resource) string {
 	if r.Group == "" {
-		k.path = "/api/" + r.Version
+		return "/api/" + r.Version
 	}
-	if r.Namespaced {
-		meta["namespace"] = "shop"
-		k.path += "/namespaces/shop"
-		k.who = b.ann
-	}
-	k.path += "/" + r.Plural
-	k.lists, k.texts = placesOf(reflect.TypeOf(r.New()).Elem())
-	return k
-}
-
-// fillAll fills all lists outside metadata at once.
-func (k *costKind) fillAll(m manner, size int) any {
-	var out any = k.object
-	for _, l := range slices.Backward(k.lists) { // inner lists first
-		if l.path[0] != "metadata" {
-			out = fillFirst(out, l, m, size/(len(k.lists)+1))
-		}
-	}
-	return out
-}
-
-func (k *costKind) create(what string, body func(size int) any) costly {
-	return costly{
-		name: "create " + k.resource.Plural + " " + what, who: k.who, method: "POST", path: k.path,
-		query: url.Values{"dryRun": {"All"}}, media: "application/json",
-		body: func(size int) string {
-			return toJSON(with(body(size), []string{"metadata", "name"}, func(any) any { return k.name + "x" }))
-		},
-	}
-}
-
-func (k *costKind) patch(what, media string, body func(size int) any) costly {
-	query := url.Values{"dryRun": {"All"}}
-	if strings.Contains(media, "apply") {
-		query = url.Values{"dryRun": {"All"}, "fieldManager": {"m"}, "force": {"true"}}
-	}
-	return costly{
-		name: media + " " + k.resource.Plural + " " + what, who: k.who, method: "PATCH", path: k.path + "/" + url.PathEscape(k.name),
-		query: query, media: media, body: func(size int) string { return toJSON(body(size)) },
-	}
-}
-
-// search sends the requests of one kind.
-func (k *costKind) search() {
-	b := k.bench
-	_, err := b.root.Do(b.t.Context(), client.Request{Method: "POST", Path: k.path, Body: []byte(toJSON(k.object))})
-	if err != nil {
-		b.t.Logf("the example is not created: %.300v", err)
-	}
-	each := func(what string, body func(size int) any) {
-		b.measure(k.create(what, body), costSizes...)
-		b.measure(k.patch(what, "application/apply-patch+yaml", body), costSizes...)
-		if err == nil {
-			b.measure(k.patch(what, "application/strategic-merge-patch+json", body), costSizes...)
-			b.measure(k.patch(what, "application/merge-patch+json", body), costSizes...)
-		}
-	}
-	for _, m := range manners {
-		each("all lists "+string(m), func(size int) any { return k.fillAll(m, size) })
-		for _, l := range k.lists {
-			each(l.String()+" "+string(m), func(size int) any { return fillList(k.object, l, m, size) })
-		}
-	}
-	for _, text := range k.texts {
-		for _, unit := range []string{"a", "1,", "9"} {
-			b.measure(k.create(text.String()+" of "+unit, func(size int) any {
-				return with(k.object, text.path, func(any) any { return strings.Repeat(unit, size/len(unit)) })
-			}), costSizes[len(costSizes)-1])
-		}
-	}
-}
-
-// fillFirst is fillList that keeps the first item, in which the inner lists are.
-func fillFirst(object any, p place, m manner, size int) any {
-	return with(object, p.path, func(had any) any {
-		filled := fillList(map[string]any{"x": had}, place{[]string{"x"}, p.kind}, m, size).(map[string]any)["x"]
-		list, isList := filled.([]any)
-		before, _ := had.([]any)
-		if isList && len(before) > 0 {
-			return append(before[:1:1], list...)
-		}
-		return filled
-	})
+	return "/apis/" + r.Group + "/" + r.Version
 }

@@ -7,12 +7,12 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/internal/used"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/planetest"
 	"golang.org/x/sync/errgroup"
@@ -75,9 +75,9 @@ func TestHollow(t *testing.T) {
 	t.Logf("%d KiB of live objects and stacks a node, %d MiB of memory in all, %d goroutines a node", (inUse()-heap)/int64(*hollowNodes)>>10, resident()>>20, each)
 	if *hollowIdle > 0 {
 		time.Sleep(*hollowIdle) // the last statuses are written
-		before := processorTime()
+		before := used.Processor()
 		time.Sleep(*hollowIdle)
-		t.Logf("idle: %.1f %% of one processor", 100*(processorTime()-before).Seconds()/hollowIdle.Seconds())
+		t.Logf("idle: %.1f %% of one processor", 100*(used.Processor()-before).Seconds()/hollowIdle.Seconds())
 	}
 }
 
@@ -99,15 +99,6 @@ func awaitRunning(t *testing.T, p *planetest.Plane, total int) map[string]int {
 			t.Fatalf("%d of %d pods run", running, total)
 		}
 	}
-}
-
-// processorTime returns the processor time of this process.
-func processorTime() time.Duration {
-	var usage syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // resident returns the bytes of this process that are in memory; 0 where that is not known.

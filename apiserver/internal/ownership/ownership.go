@@ -17,6 +17,7 @@ import (
 	"reflect"
 	"sync/atomic"
 
+	"github.com/planekit/planekit/internal/budget"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -93,7 +94,8 @@ func New(c Config) (*Tracker, error) {
 	return t, t.compile()
 }
 
-// WithContext returns a tracker of the same kind for one change: Config.Convert gets ctx.
+// WithContext returns a tracker of the same kind for one change: Config.Convert gets ctx, and objects are
+// completed within its budget.
 func (t *Tracker) WithContext(ctx context.Context) (*Tracker, error) {
 	fields, err := t.config.manager(ctx)
 	if err != nil {
@@ -248,8 +250,11 @@ func (c versioned) object(m *merged) (runtime.Object, error) {
 			// each version that has an owner.
 			fields = runtime.DeepCopyJSON(fields)
 		}
+		if bounded, ok := out.(interface{ Within(context.Context) }); ok {
+			bounded.Within(c.ctx)
+		}
 		u.SetUnstructuredContent(fields)
-		return out, nil
+		return out, budget.From(c.ctx).Err() // else out is not complete
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, out); err != nil {
 		return nil, err
