@@ -43,6 +43,7 @@ test: compat-tools
 	@status=0; \
 	$(RELEASE) go -C bench run ./cluster --runs 1 --peers=false || status=1; \
 	go run ./internal/testreport -race -timeout 30m ./examples/cluster ./... \
+		-- $(RELEASE) -run '^TestCosts$$' ./plane/planetest ./apiserver/crd \
 		-- $(RELEASE) -C compat -timeout 30m ./... \
 		-- $(RELEASE) -C bench -timeout 30m ./... || status=1; \
 	exit $$status

@@ -115,6 +115,7 @@ var requestWalls = []wall{
 		{"authz", "the chain that a server is tested with"},
 	}},
 	{packages: "apiserver/nodeproxy", closed: true, may: []allowance{
+		{"internal/invalid", "the errors of an object are bounded in one place"},
 		{"apiserver/internal/socket", "logs are sent as messages of a WebSocket too"},
 		{"authn/user", sharedNoun},
 		{"internal/upgraded", "streams are bounded in one way at both ends"},
@@ -151,6 +152,7 @@ var requestWalls = []wall{
 		{"k8s.io/apimachinery", machinery},
 	}},
 	{packages: "apiserver/tokenrequest", closed: true, may: []allowance{
+		{"internal/invalid", "the errors of an object are bounded in one place"},
 		{"apiserver", itsRoom},
 		{"authn/serviceaccount", "who verifies tokens also signs them"},
 		{"authn/user", sharedNoun},

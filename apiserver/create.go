@@ -194,7 +194,7 @@ func (q *request) validateNew(obj runtime.Object) error {
 	m := accessor(obj)
 	// The name becomes a part of the storage key, whatever ValidateName thinks.
 	if m.GetName() != "" && requestline.CheckSegment(m.GetName()) != nil {
-		return apierrors.NewInvalid(q.kind.gvk.GroupKind(), m.GetName(), field.ErrorList{
+		return invalid.Object(q.kind.gvk.GroupKind(), m.GetName(), field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "name"), m.GetName(), "must be usable as a path segment")})
 	}
 	name := validation.NameIsDNSSubdomain

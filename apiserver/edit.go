@@ -185,7 +185,7 @@ func (q *request) conditional() bool {
 func (q *request) unconditional() error {
 	at := field.NewPath("metadata", "resourceVersion")
 	kind := schema.GroupKind{Group: q.kind.gr.Group, Kind: q.kind.gr.Resource}
-	return apierrors.NewInvalid(kind, q.info.Name, field.ErrorList{field.Invalid(at, 0, "must be specified for an update")})
+	return invalid.Object(kind, q.info.Name, field.ErrorList{field.Invalid(at, 0, "must be specified for an update")})
 }
 
 func (q *request) validateChange(obj, old runtime.Object) error {

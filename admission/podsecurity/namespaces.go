@@ -10,6 +10,7 @@ import (
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/admission/internal/rules"
+	"github.com/planekit/planekit/internal/invalid"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,7 +37,7 @@ func (p *Plugin) namespace(ctx context.Context, r *admission.Request) error {
 	policy, problems := PolicyOf(namespace.Labels, p.config.Defaults)
 	if r.Operation == admission.Create {
 		if len(problems) > 0 {
-			return invalid(r, namespace, problems)
+			return invalidNamespace(r, namespace, problems)
 		}
 		p.warnExempt(r, namespace, policy)
 		return nil
@@ -47,7 +48,7 @@ func (p *Plugin) namespace(ctx context.Context, r *admission.Request) error {
 	}
 	before, were := PolicyOf(old.Labels, p.config.Defaults)
 	if len(problems) > 0 && !reflect.DeepEqual(problems, were) {
-		return invalid(r, namespace, problems)
+		return invalidNamespace(r, namespace, problems)
 	}
 	now, was := policy.Enforce, before.Enforce
 	relaxed := now.Version == was.Version && now.Level <= was.Level
@@ -65,8 +66,8 @@ func badNamespace(r *admission.Request, message string) error {
 	return apierrors.NewBadRequest(message)
 }
 
-func invalid(r *admission.Request, n *corev1.Namespace, problems field.ErrorList) error {
-	return apierrors.NewInvalid(schema.GroupKind{Group: r.Kind.Group, Kind: r.Kind.Kind}, n.Name, problems)
+func invalidNamespace(r *admission.Request, n *corev1.Namespace, problems field.ErrorList) error {
+	return invalid.Object(schema.GroupKind{Group: r.Kind.Group, Kind: r.Kind.Kind}, n.Name, problems)
 }
 
 // warnExempt reports whether a namespace is exempt, and warns that labels which forbid something have no effect.

@@ -5,15 +5,16 @@ import (
 	"strings"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/internal/budget"
+	"github.com/planekit/planekit/internal/invalid"
 	registration "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Check refuses policies whose expressions do not compile. It implements [admission.Validator] as a function.
-func (p *Plugin) Check(_ context.Context, r *admission.Request) error {
+func (p *Plugin) Check(ctx context.Context, r *admission.Request) error {
 	policy, ok := r.Object.(*registration.ValidatingAdmissionPolicy)
 	if !ok || r.Subresource != "" {
 		return nil
@@ -21,14 +22,18 @@ func (p *Plugin) Check(_ context.Context, r *admission.Request) error {
 	if old, ok := r.OldObject.(*registration.ValidatingAdmissionPolicy); ok && equality.Semantic.DeepEqual(old.Spec, policy.Spec) {
 		return nil
 	}
-	if problems := p.compiler.check(&policy.Spec); len(problems) > 0 {
-		return apierrors.NewInvalid(schema.GroupKind{Group: r.Kind.Group, Kind: r.Kind.Kind}, policy.Name, problems)
+	problems := p.compiler.check(ctx, &policy.Spec)
+	if err := budget.From(ctx).Err(); err != nil {
+		return err // problems are not complete
+	}
+	if len(problems) > 0 {
+		return invalid.Object(schema.GroupKind{Group: r.Kind.Group, Kind: r.Kind.Kind}, policy.Name, problems)
 	}
 	return nil
 }
 
 // Check refuses policies whose expressions do not compile. It implements [admission.Validator] as a function.
-func (m *Mutator) Check(_ context.Context, r *admission.Request) error {
+func (m *Mutator) Check(ctx context.Context, r *admission.Request) error {
 	policy, ok := r.Object.(*registration.MutatingAdmissionPolicy)
 	if !ok || r.Subresource != "" {
 		return nil
@@ -36,7 +41,7 @@ func (m *Mutator) Check(_ context.Context, r *admission.Request) error {
 	if old, ok := r.OldObject.(*registration.MutatingAdmissionPolicy); ok && equality.Semantic.DeepEqual(old.Spec, policy.Spec) {
 		return nil
 	}
-	p := m.compiler.mutating(policy)
+	p := m.compiler.mutating(ctx, policy)
 	c := problems{}
 	c.shared(p)
 	for i, mutation := range p.mutations {
@@ -46,8 +51,11 @@ func (m *Mutator) Check(_ context.Context, r *admission.Request) error {
 		}
 		c.add(field.NewPath("spec", "mutations").Index(i).Child(of, "expression"), mutation.change)
 	}
+	if err := budget.From(ctx).Err(); err != nil {
+		return err
+	}
 	if len(c.list) > 0 {
-		return apierrors.NewInvalid(schema.GroupKind{Group: r.Kind.Group, Kind: r.Kind.Kind}, policy.Name, c.list)
+		return invalid.Object(schema.GroupKind{Group: r.Kind.Group, Kind: r.Kind.Kind}, policy.Name, c.list)
 	}
 	return nil
 }
@@ -73,8 +81,8 @@ func (c *problems) shared(p *policy) {
 }
 
 // check returns what is wrong with the expressions of a policy.
-func (c *compiler) check(spec *registration.ValidatingAdmissionPolicySpec) field.ErrorList {
-	p := c.validating(&registration.ValidatingAdmissionPolicy{Spec: *spec})
+func (c *compiler) check(ctx context.Context, spec *registration.ValidatingAdmissionPolicySpec) field.ErrorList {
+	p := c.validating(ctx, &registration.ValidatingAdmissionPolicy{Spec: *spec})
 	found, path := problems{}, field.NewPath("spec")
 	found.shared(p)
 	for i, v := range p.validations {

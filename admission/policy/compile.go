@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -131,7 +132,7 @@ func (c *compiler) scope(params bool) (*scope, error) {
 }
 
 // policy compiles what policies of both kinds have. The scope is nil if the policy is broken.
-func (c *compiler) policy(constraints *registration.MatchResources, failure *registration.FailurePolicyType, kind *registration.ParamKind,
+func (c *compiler) policy(ctx context.Context, constraints *registration.MatchResources, failure *registration.FailurePolicyType, kind *registration.ParamKind,
 	variables []registration.Variable, conditions []registration.MatchCondition) (*policy, *scope) {
 	p := &policy{ignore: failure != nil && *failure == registration.Ignore, byName: map[string]int{}}
 	if constraints != nil {
@@ -146,35 +147,35 @@ func (c *compiler) policy(constraints *registration.MatchResources, failure *reg
 		p.broken = errors.Join(p.broken, err)
 		return p, nil
 	}
-	p.variables = s.variables(variables)
+	p.variables = s.variables(ctx, variables)
 	for i, e := range p.variables {
 		if _, ok := p.byName[e.key]; !ok {
 			p.byName[e.key] = i
 		}
 	}
 	for i := range conditions {
-		p.conditions = append(p.conditions, compile(s.conditions, conditions[i].Name, strings.TrimSpace(conditions[i].Expression), cel.BoolType))
+		p.conditions = append(p.conditions, compile(ctx, s.conditions, conditions[i].Name, strings.TrimSpace(conditions[i].Expression), cel.BoolType))
 	}
 	return p, s
 }
 
 // validating compiles a policy without its bindings.
-func (c *compiler) validating(from *registration.ValidatingAdmissionPolicy) *policy {
+func (c *compiler) validating(ctx context.Context, from *registration.ValidatingAdmissionPolicy) *policy {
 	spec := &from.Spec
-	p, s := c.policy(spec.MatchConstraints, spec.FailurePolicy, spec.ParamKind, spec.Variables, spec.MatchConditions)
+	p, s := c.policy(ctx, spec.MatchConstraints, spec.FailurePolicy, spec.ParamKind, spec.Variables, spec.MatchConditions)
 	if s == nil {
 		return p
 	}
 	for i := range spec.Validations {
 		v := validation{from: &spec.Validations[i]}
-		v.holds = compile(s.asking, "", v.from.Expression, cel.BoolType)
+		v.holds = compile(ctx, s.asking, "", v.from.Expression, cel.BoolType)
 		if v.from.MessageExpression != "" {
-			v.message = compile(s.plain, "", v.from.MessageExpression, cel.StringType)
+			v.message = compile(ctx, s.plain, "", v.from.MessageExpression, cel.StringType)
 		}
 		p.validations = append(p.validations, v)
 	}
 	for _, a := range spec.AuditAnnotations {
-		p.annotations = append(p.annotations, compile(s.asking, a.Key, a.ValueExpression, cel.StringType, cel.NullType))
+		p.annotations = append(p.annotations, compile(ctx, s.asking, a.Key, a.ValueExpression, cel.StringType, cel.NullType))
 	}
 	return p
 }
@@ -187,9 +188,9 @@ type mutation struct {
 }
 
 // mutating compiles a policy without its bindings.
-func (c *compiler) mutating(from *registration.MutatingAdmissionPolicy) *policy {
+func (c *compiler) mutating(ctx context.Context, from *registration.MutatingAdmissionPolicy) *policy {
 	spec := &from.Spec
-	p, s := c.policy(spec.MatchConstraints, spec.FailurePolicy, spec.ParamKind, spec.Variables, spec.MatchConditions)
+	p, s := c.policy(ctx, spec.MatchConstraints, spec.FailurePolicy, spec.ParamKind, spec.Variables, spec.MatchConditions)
 	if s == nil {
 		return p
 	}
@@ -202,19 +203,19 @@ func (c *compiler) mutating(from *registration.MutatingAdmissionPolicy) *policy 
 	for _, m := range spec.Mutations {
 		switch {
 		case m.PatchType == registration.PatchTypeJSONPatch && m.JSONPatch != nil:
-			p.mutations = append(p.mutations, mutation{compile(env, "", m.JSONPatch.Expression, mutationcel.PatchesType), true})
+			p.mutations = append(p.mutations, mutation{compile(ctx, env, "", m.JSONPatch.Expression, mutationcel.PatchesType), true})
 		case m.PatchType == registration.PatchTypeApplyConfiguration && m.ApplyConfiguration != nil:
-			p.mutations = append(p.mutations, mutation{compile(env, "", m.ApplyConfiguration.Expression, mutationcel.ObjectType), false})
+			p.mutations = append(p.mutations, mutation{compile(ctx, env, "", m.ApplyConfiguration.Expression, mutationcel.ObjectType), false})
 		}
 	}
 	return p
 }
 
 // variables compiles variables, of which each may use those before it.
-func (s *scope) variables(list []registration.Variable) []expression {
+func (s *scope) variables(ctx context.Context, list []registration.Variable) []expression {
 	var all []expression
 	for _, v := range list {
-		e := compile(s.asking, v.Name, v.Expression)
+		e := compile(ctx, s.asking, v.Name, v.Expression)
 		s.fields[v.Name] = declared(e.of)
 		all = append(all, e)
 	}
@@ -239,9 +240,9 @@ func declared(t *cel.Type) *cel.Type {
 }
 
 // compile compiles an expression of one of the types; none are all.
-func compile(env *cel.Env, key, text string, of ...*cel.Type) expression {
+func compile(ctx context.Context, env *cel.Env, key, text string, of ...*cel.Type) expression {
 	e := expression{key: key, text: text}
-	ast, err := kubecel.Compile(env, text)
+	ast, err := kubecel.Compile(ctx, env, text)
 	if err != nil {
 		e.err = err
 		return e

@@ -57,7 +57,7 @@ func (s *source) current(ctx context.Context, r *admission.Request) ([]*policy, 
 
 // follow keeps the policies of s those of the caches until ctx is done.
 func follow[P, B metav1.Object](ctx context.Context, s *source, policies localcache.ListSubscriber[P], bindings localcache.ListSubscriber[B],
-	compile func(P) *policy, bind func(B) *binding) error {
+	compile func(context.Context, P) *policy, bind func(B) *binding) error {
 	wake := make(chan struct{}, 1) // size 1: something has changed
 	changed := func() {
 		select {
@@ -78,7 +78,7 @@ func follow[P, B metav1.Object](ctx context.Context, s *source, policies localca
 	}
 	var known []*policy
 	for first := true; ; first = false {
-		next := bound(policies.All(), bindings.All(), known, compile, bind)
+		next := bound(ctx, policies.All(), bindings.All(), known, compile, bind)
 		s.policies.Store(&next)
 		known = next
 		if first {
@@ -93,7 +93,7 @@ func follow[P, B metav1.Object](ctx context.Context, s *source, policies localca
 }
 
 // bound returns the policies that have bindings, by name. Those that have not changed are taken from known.
-func bound[P, B metav1.Object](policies iter.Seq[P], bindings iter.Seq[B], known []*policy, compile func(P) *policy, bind func(B) *binding) []*policy {
+func bound[P, B metav1.Object](ctx context.Context, policies iter.Seq[P], bindings iter.Seq[B], known []*policy, compile func(context.Context, P) *policy, bind func(B) *binding) []*policy {
 	byPolicy := map[string][]*binding{}
 	for b := range bindings {
 		one := bind(b)
@@ -114,7 +114,7 @@ func bound[P, B metav1.Object](policies iter.Seq[P], bindings iter.Seq[B], known
 		if was := byObject[from]; was != nil {
 			p = *was
 		} else {
-			p = *compile(from)
+			p = *compile(ctx, from)
 		}
 		p.from, p.name, p.bindings = from, from.GetName(), of
 		all = append(all, &p)

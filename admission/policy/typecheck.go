@@ -15,8 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// maxTypes bounds the kinds that one rule of a policy is checked against.
-const maxTypes = 10
+// maxTypes bounds the kinds that one rule of a policy is checked against, and maxWarnings the bytes of the warnings
+// about a policy, after which no more are looked for.
+const maxTypes, maxWarnings = 10, 64 << 10
 
 // Types describes kinds for a [TypeChecker]. Its methods must be safe for concurrent use.
 type Types interface {
@@ -51,11 +52,16 @@ func (c *TypeChecker) Check(ctx context.Context, policy *registration.Validating
 		return nil, err
 	}
 	var warnings []registration.ExpressionWarning
+	size := 0
 	check := func(path *field.Path, expression string) {
 		var found []string
 		for _, s := range scopes {
-			if _, issues := s.env.Compile(expression); issues != nil && issues.Err() != nil {
-				found = append(found, fmt.Sprintf("%v: %s\n", s.kind, issues))
+			if size > maxWarnings {
+				return
+			}
+			if _, err := kubecel.Compile(ctx, s.env, expression); err != nil {
+				found = append(found, fmt.Sprintf("%v: %s\n", s.kind, kubecel.Issues(err)))
+				size += len(found[len(found)-1])
 			}
 		}
 		if len(found) > 0 {
@@ -111,7 +117,7 @@ func (c *TypeChecker) scopes(ctx context.Context, policy *registration.Validatin
 		}
 		for _, v := range policy.Spec.Variables {
 			fields[v.Name] = cel.DynType
-			if ast, issues := env.Compile(v.Expression); issues == nil || issues.Err() == nil {
+			if ast, err := kubecel.Compile(ctx, env, v.Expression); err == nil {
 				fields[v.Name] = declared(ast.OutputType())
 			}
 		}

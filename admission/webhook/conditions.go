@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/internal/budget"
 	"github.com/planekit/planekit/internal/invalid"
 	registration "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,8 +16,8 @@ import (
 // CheckConditions returns a validator that refuses webhook configurations with invalid match
 // conditions. check checks one expression; package matchcel has one. Expressions that a
 // configuration already has may stay.
-func CheckConditions(check func(expression string) error) admission.Validator {
-	return admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
+func CheckConditions(check func(ctx context.Context, expression string) error) admission.Validator {
+	return admission.ValidatorFunc(func(ctx context.Context, r *admission.Request) error {
 		if r.Resource.Group != registration.GroupName || r.Subresource != "" {
 			return nil
 		}
@@ -34,10 +35,13 @@ func CheckConditions(check func(expression string) error) admission.Validator {
 				if text == "" || before[c.Expression] { // another check refuses an empty expression
 					continue
 				}
-				if err := check(text); err != nil {
+				if err := check(ctx, text); err != nil {
 					problems = append(problems, field.Invalid(at.Index(j).Child("expression"), text, err.Error()))
 				}
 			}
+		}
+		if err := budget.From(ctx).Err(); err != nil {
+			return err // problems are not complete
 		}
 		if len(problems) == 0 {
 			return nil

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/planekit/planekit/internal/invalid"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -77,7 +78,7 @@ func logQuery(query url.Values, pod string) (url.Values, error) {
 		out.Set("stream", stream)
 	}
 	if len(errs) > 0 {
-		return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "PodLogOptions"}, pod, errs)
+		return nil, invalid.Object(schema.GroupKind{Kind: "PodLogOptions"}, pod, errs)
 	}
 	return out, nil
 }

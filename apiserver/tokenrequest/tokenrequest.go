@@ -36,6 +36,7 @@ import (
 
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/authn/serviceaccount"
+	"github.com/planekit/planekit/internal/invalid"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -114,7 +115,7 @@ func (c *Config) issue(ctx context.Context, account *corev1.ServiceAccount, aske
 		spec.ExpirationSeconds = new(int64(defaultExpiration))
 	}
 	if errs := validate(*spec.ExpirationSeconds); len(errs) > 0 {
-		return nil, invalid("", errs...)
+		return nil, invalidRequest("", errs...)
 	}
 	grant := serviceaccount.Grant{
 		Namespace: account.Namespace,
@@ -148,7 +149,7 @@ func (c *Config) issue(ctx context.Context, account *corev1.ServiceAccount, aske
 // what it says of it.
 func about(request *authenticationv1.TokenRequest, account *corev1.ServiceAccount) error {
 	if request.Name != "" && request.Name != account.Name {
-		return invalid(account.Name, field.Invalid(field.NewPath("metadata", "name"), request.Name, "must match the service account name if specified"))
+		return invalidRequest(account.Name, field.Invalid(field.NewPath("metadata", "name"), request.Name, "must match the service account name if specified"))
 	}
 	if request.UID != "" && request.UID != account.UID {
 		return apierrors.NewConflict(schema.GroupResource{Group: authenticationv1.GroupName, Resource: "TokenRequest"}, account.Name, fmt.Errorf(
@@ -163,8 +164,8 @@ func (c *Config) own(audiences []string) bool {
 	return !slices.ContainsFunc(audiences, func(a string) bool { return !slices.Contains(c.Audiences, a) })
 }
 
-func invalid(name string, errs ...*field.Error) error {
-	return apierrors.NewInvalid(schema.GroupKind{Group: authenticationv1.GroupName, Kind: "TokenRequest"}, name, errs)
+func invalidRequest(name string, errs ...*field.Error) error {
+	return invalid.Object(schema.GroupKind{Group: authenticationv1.GroupName, Kind: "TokenRequest"}, name, errs)
 }
 
 func validate(expiration int64) field.ErrorList {

@@ -1,6 +1,7 @@
 package structured
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/google/cel-go/cel"
@@ -51,7 +52,7 @@ func (c *compiler) rule(env *cel.Env, text, message string, at *field.Path) (rul
 }
 
 func compile(env *cel.Env, text string, at *field.Path) (*expression, field.ErrorList) {
-	checked, err := kubecel.Compile(env, text)
+	checked, err := kubecel.Compile(context.Background(), env, text)
 	if err != nil {
 		return nil, field.ErrorList{field.Invalid(at, text, err.Error())}
 	}

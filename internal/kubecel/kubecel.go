@@ -7,7 +7,6 @@
 package kubecel
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -55,16 +54,6 @@ func NewEnv(more ...cel.EnvOption) (*cel.Env, error) {
 		options = append(options, library...)
 	}
 	return base.Extend(options...)
-}
-
-// Compile checks an expression. Its errors have the texts of kube-apiserver. The caller checks the
-// type of the expression.
-func Compile(env *cel.Env, expression string) (*cel.Ast, error) {
-	ast, issues := env.Compile(expression)
-	if issues != nil && issues.Err() != nil {
-		return nil, errors.New("compilation failed: " + issues.String())
-	}
-	return ast, nil
 }
 
 // Program returns a program for ast that any number of goroutines may evaluate any number of times.

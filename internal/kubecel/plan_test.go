@@ -1,6 +1,7 @@
 package kubecel_test
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"testing"
@@ -28,7 +29,7 @@ func TestProgramsCost(t *testing.T) {
 		`quantity("1Gi").isGreaterThan(quantity("1Mi")) && ip("10.0.0.1").family() == 4 && url("https://a/b").getHost() == "a"`,
 		`self.text.matches("^[a-c-]+$") && self.text.find("[a-c]") == "a"`, `dyn(1) == 1.0 && type(self.size) == int`, `self.none == 1`, `[1][2]`,
 	} {
-		ast, err := kubecel.Compile(env, expression)
+		ast, err := kubecel.Compile(context.Background(), env, expression)
 		if err != nil {
 			t.Fatalf("%s: %v", expression, err)
 		}
@@ -68,7 +69,7 @@ func TestProgramsMemory(t *testing.T) {
 			all = all[:0]
 			before = heap()
 		}
-		ast, err := kubecel.Compile(env, fmt.Sprintf("self.size > %d && self.names.all(n, n.size() < 10)", i))
+		ast, err := kubecel.Compile(context.Background(), env, fmt.Sprintf("self.size > %d && self.names.all(n, n.size() < 10)", i))
 		if err != nil {
 			t.Fatal(err)
 		}

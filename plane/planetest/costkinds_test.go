@@ -114,6 +114,9 @@ func (k *costKind) few() {
 	for _, m := range []manner{empty, filled} {
 		b.measure(k.create("all lists "+string(m), func(size int) any { return k.fillAll(outside(k.lists), m, size) }), costSizes[0])
 	}
+	if slowdown > 1 {
+		return // the race detector takes its time
+	}
 	stored := k.store(k.object) == nil
 	for _, p := range k.pairs(2) {
 		b.measure(k.create(p.String()+" filled", func(size int) any { return p.fill(k.object, filled, size) }), costSizes[0])
@@ -233,7 +236,7 @@ func (k *costKind) searchSubresources() {
 	}
 }
 
-// searchUpdates stores large objects, as far as they are valid, and replaces their lists by others.
+// searchUpdates stores large objects, as far as they are valid, and replaces their lists by something else.
 func (k *costKind) searchUpdates() {
 	k.name += "-large"
 	for _, l := range k.lists {

@@ -78,13 +78,14 @@ type condition struct {
 }
 
 // Check returns an error for an expression that kube-apiserver refuses in a configuration.
-func (c *Compiler) Check(expression string) error {
-	_, err := c.program(expression)
+// The budget of ctx pays for it.
+func (c *Compiler) Check(ctx context.Context, expression string) error {
+	_, err := c.program(ctx, expression)
 	return err
 }
 
-func (c *Compiler) program(expression string) (cel.Program, error) {
-	ast, err := kubecel.Compile(c.env, expression)
+func (c *Compiler) program(ctx context.Context, expression string) (cel.Program, error) {
+	ast, err := kubecel.Compile(ctx, c.env, expression)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +101,7 @@ func (c *Compiler) Compile(list []registration.MatchCondition) (func(context.Con
 	conditions := make([]condition, len(list))
 	for i := range list {
 		expression := strings.TrimSpace(list[i].Expression)
-		program, err := c.program(expression)
+		program, err := c.program(context.Background(), expression)
 		if err != nil {
 			return nil, fmt.Errorf("match condition %q: %w", list[i].Name, err)
 		}

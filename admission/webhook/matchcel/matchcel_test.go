@@ -36,7 +36,7 @@ func Example() {
 	}
 	r, asked := podRequest()
 	fmt.Println(match(context.Background(), r, asked))
-	fmt.Println(conditions.Check("object.metadata.name"))
+	fmt.Println(conditions.Check(context.Background(), "object.metadata.name"))
 	// Output:
 	// true <nil>
 	// must evaluate to bool but got dyn
@@ -195,7 +195,7 @@ func TestCheck(t *testing.T) {
 		"'a'.findAll('(', 1) == []":    "error parsing regexp",
 		"[1, 'a'].size() == 2":         "expected type 'int' but found 'string'",
 	} {
-		err := conditions.Check(expression)
+		err := conditions.Check(context.Background(), expression)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", expression, err, want)
 		}
@@ -235,7 +235,7 @@ func FuzzCompile(f *testing.F) {
 	}
 	r, asked := podRequest()
 	f.Fuzz(func(t *testing.T, expression string) {
-		checked := conditions.Check(expression)
+		checked := conditions.Check(context.Background(), expression)
 		match, err := conditions.Compile(list(expression))
 		if strings.TrimSpace(expression) == expression && (checked == nil) != (err == nil) {
 			t.Fatalf("Check says %v, Compile says %v", checked, err)

@@ -128,7 +128,7 @@ func (c *check) rules(s *structural.Schema, t *typed.Type, path *field.Path, at 
 	if c.ctx.Err() != nil {
 		return
 	}
-	all, err := c.compiler.rules(s, t)
+	all, err := c.compiler.rules(c.ctx, s, t)
 	if err != nil {
 		c.errs = append(c.errs, field.InternalError(path, err))
 	}

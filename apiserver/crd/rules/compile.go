@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -42,7 +43,7 @@ type rule struct {
 func typeOf(s *structural.Schema, resource bool) *typed.Type { return typed.Of(s, resource) }
 
 // rules compiles the rules of s itself, whose values are of type t.
-func (c *Compiler) rules(s *structural.Schema, t *typed.Type) ([]rule, error) {
+func (c *Compiler) rules(ctx context.Context, s *structural.Schema, t *typed.Type) ([]rule, error) {
 	if len(s.Rules) == 0 {
 		return nil, nil
 	}
@@ -65,7 +66,7 @@ func (c *Compiler) rules(s *structural.Schema, t *typed.Type) ([]rule, error) {
 			}
 			envs[which] = env
 		}
-		if r.compile(envs[which], t); r.err != nil || source.FieldPath == "" {
+		if r.compile(ctx, envs[which], t); r.err != nil || source.FieldPath == "" {
 			continue
 		}
 		if path, err := s.FieldPath(source.FieldPath); err == nil {
@@ -75,11 +76,11 @@ func (c *Compiler) rules(s *structural.Schema, t *typed.Type) ([]rule, error) {
 	return all, nil
 }
 
-func (r *rule) compile(env *cel.Env, t *typed.Type) {
+func (r *rule) compile(ctx context.Context, env *cel.Env, t *typed.Type) {
 	if strings.TrimSpace(r.source.Rule) == "" {
 		return
 	}
-	ast, err := kubecel.Compile(env, r.source.Rule)
+	ast, err := kubecel.Compile(ctx, env, r.source.Rule)
 	if err != nil {
 		r.err = err
 		return
@@ -102,12 +103,12 @@ func (r *rule) compile(env *cel.Env, t *typed.Type) {
 	}
 	r.program = program
 	if r.source.MessageExpression != "" {
-		r.message, r.messageCost, r.messageErr = compileMessage(env, r.source.MessageExpression, t)
+		r.message, r.messageCost, r.messageErr = compileMessage(ctx, env, r.source.MessageExpression, t)
 	}
 }
 
-func compileMessage(env *cel.Env, expression string, t *typed.Type) (cel.Program, uint64, error) {
-	ast, err := kubecel.Compile(env, expression)
+func compileMessage(ctx context.Context, env *cel.Env, expression string, t *typed.Type) (cel.Program, uint64, error) {
+	ast, err := kubecel.Compile(ctx, env, expression)
 	if err != nil {
 		return nil, 0, fmt.Errorf("messageExpression %w", err)
 	}
@@ -153,7 +154,7 @@ type use struct {
 // node compiles the rules of s and below. t is nil if expressions cannot see values of s.
 func (c *compilation) node(s *structural.Schema, t *typed.Type, resource bool) *node {
 	n := &node{schema: s}
-	n.rules, n.err = c.rules(s, t)
+	n.rules, n.err = c.rules(context.Background(), s, t) // accepted before
 	for i := range n.rules {
 		n.usesOld = n.usesOld || n.rules[i].usesOld
 	}

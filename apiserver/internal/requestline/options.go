@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/planekit/planekit/apiserver/internal/wire"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"github.com/planekit/planekit/internal/invalid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -55,7 +55,7 @@ func Invalid(kind string, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: kind}, "", errs)
+	return invalid.Object(schema.GroupKind{Group: "meta.k8s.io", Kind: kind}, "", errs)
 }
 
 const (

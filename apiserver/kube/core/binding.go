@@ -7,6 +7,7 @@ import (
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/kube/internal/check"
 	"github.com/planekit/planekit/apiserver/kube/internal/define"
+	"github.com/planekit/planekit/internal/invalid"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,7 +37,7 @@ func bind(pod *corev1.Pod, b *corev1.Binding) error {
 		return apierrors.NewBadRequest("name in URL does not match name in Binding object")
 	}
 	if errs := validateBinding(b); len(errs) > 0 {
-		return apierrors.NewInvalid(schema.GroupKind{Kind: "Binding"}, pod.Name, errs)
+		return invalid.Object(schema.GroupKind{Kind: "Binding"}, pod.Name, errs)
 	}
 	if err := checkBindable(pod, b); err != nil {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "pods/binding"}, pod.Name, err)

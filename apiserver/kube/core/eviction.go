@@ -8,6 +8,7 @@ import (
 
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/kube/internal/optional"
+	"github.com/planekit/planekit/internal/invalid"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -56,7 +57,7 @@ func evict(ctx context.Context, pod *corev1.Pod, e *policyv1.Eviction, others ap
 	}
 	if optional.Deref(o.IgnoreStoreReadErrorWithClusterBreakingPotential) {
 		at := field.NewPath("deleteOptions", "ignoreStoreReadErrorWithClusterBreakingPotential")
-		return nil, apierrors.NewInvalid(policyv1.SchemeGroupVersion.WithKind("Eviction").GroupKind(), e.Name, field.ErrorList{
+		return nil, invalid.Object(policyv1.SchemeGroupVersion.WithKind("Eviction").GroupKind(), e.Name, field.ErrorList{
 			field.Invalid(at, true, "can not be set for pod eviction, try after removing the option"),
 		})
 	}

@@ -16,7 +16,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	ast, err := kubecel.Compile(env, "authorizer.group('apps').resource('deployments').namespace('web').check('create').allowed()")
+	ast, err := kubecel.Compile(context.Background(), env, "authorizer.group('apps').resource('deployments').namespace('web').check('create').allowed()")
 	if err != nil {
 		panic(err)
 	}

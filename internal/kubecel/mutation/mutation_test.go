@@ -1,6 +1,7 @@
 package mutation_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ func evaluate(text string) (ref.Val, error) {
 	if env, err = mutation.Extend(env); err != nil {
 		return nil, err
 	}
-	ast, err := kubecel.Compile(env, text)
+	ast, err := kubecel.Compile(context.Background(), env, text)
 	if err != nil {
 		return nil, err
 	}

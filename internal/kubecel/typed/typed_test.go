@@ -28,7 +28,7 @@ func Example() {
 	if env, err = self.Declare(env, "self", "oldSelf", false); err != nil {
 		panic(err)
 	}
-	ast, err := kubecel.Compile(env, "self.day__dash__off.getDayOfWeek()")
+	ast, err := kubecel.Compile(context.Background(), env, "self.day__dash__off.getDayOfWeek()")
 	if err != nil {
 		panic(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/kube/internal/check"
 	"github.com/planekit/planekit/apiserver/kube/internal/optional"
+	"github.com/planekit/planekit/internal/invalid"
 	"github.com/planekit/planekit/kinds/kind"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -69,7 +70,7 @@ func setScale(v Scaled, s *autoscalingv1.Scale, resource schema.GroupResource) e
 	var ps check.Problems
 	ps.NotNegative(field.NewPath("spec", "replicas"), int64(s.Spec.Replicas))
 	if len(ps.List) > 0 {
-		return apierrors.NewInvalid(scaleGVK.GroupKind(), v.Meta.GetName(), ps.List)
+		return invalid.Object(scaleGVK.GroupKind(), v.Meta.GetName(), ps.List)
 	}
 	if err := sameUID(v.Meta, s); err != nil {
 		return apierrors.NewConflict(resource, v.Meta.GetName(), err)
