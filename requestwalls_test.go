@@ -17,6 +17,7 @@ var requestWalls = []wall{
 		{"github.com/prometheus/client_golang", "a leaf that knows Prometheus"},
 	}},
 	{packages: "admission/podsecurity", may: []allowance{
+		{"internal/invalid", "the errors of an object are bounded in one place"},
 		{"k8s.io/api/apps", "workloads have templates of pods"},
 		{"k8s.io/api/batch", "workloads have templates of pods"},
 		{"sigs.k8s.io/yaml", "its configuration is YAML"},
@@ -35,6 +36,7 @@ var requestWalls = []wall{
 		{"k8s.io/apimachinery", machinery},
 	}},
 	{packages: "admission/policy", closed: true, may: []allowance{
+		{"internal/invalid", "the errors of an object are bounded in one place"},
 		{"admission", itsRoom},
 		{"authn/user", sharedNoun},
 		{"authz", "policies ask the server's own authorizer"},
@@ -227,6 +229,7 @@ var requestWalls = []wall{
 		{"storage", "compressed pieces are known by the revisions of their items"},
 	}},
 	{packages: "apiserver/internal/requestline", closed: true, may: []allowance{
+		{"internal/invalid", "the errors of an object are bounded in one place"},
 		{"authn/user", sharedNoun},
 		{"authz", "it describes requests to authorizers"},
 		{"apiserver/internal/wire", "what is wrong with a request is worded in one way"},

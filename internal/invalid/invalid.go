@@ -24,6 +24,9 @@ const (
 	maxOne    = 32 << 10
 )
 
+// Most is the number of errors after which a validator may stop: no object shows so many.
+const Most = 10_000
+
 // Object returns the error of an object with invalid fields. It lists the first errors, and counts
 // those for which there is no room. An error that would be too large leaves out its value.
 func Object(kind schema.GroupKind, name string, errs field.ErrorList) error {
@@ -50,7 +53,11 @@ func Object(kind schema.GroupKind, name string, errs field.ErrorList) error {
 	}
 	err := apierrors.NewInvalid(kind, name, listed)
 	if more := len(errs) - len(listed); more > 0 {
-		err.ErrStatus.Message += fmt.Sprintf(" and %d other errors", more)
+		atLeast := ""
+		if len(errs) >= Most {
+			atLeast = "at least "
+		}
+		err.ErrStatus.Message += fmt.Sprintf(" and %s%d other errors", atLeast, more)
 	}
 	return err
 }

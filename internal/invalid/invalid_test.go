@@ -33,7 +33,7 @@ func TestObject(t *testing.T) {
 		errs   field.ErrorList
 		suffix string
 	}{
-		{"many", many, "and 99750 other errors"},
+		{"many", many, "and at least 99750 other errors"},
 		{"large", large, "is not a name]"},
 		{"one", large[:1], "is not a name"},
 	} {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/planekit/planekit/internal/invalid"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -26,11 +27,13 @@ type Problems struct {
 	List field.ErrorList
 }
 
-// Add adds errors.
-func (ps *Problems) Add(errs ...*field.Error) { ps.List = append(ps.List, errs...) }
+// Add adds errors, as far as there is room: few of very many are shown.
+func (ps *Problems) Add(errs ...*field.Error) {
+	ps.List = append(ps.List, errs[:min(len(errs), max(0, invalid.Most-len(ps.List)))]...)
+}
 
 // All adds a list of errors.
-func (ps *Problems) All(errs field.ErrorList) { ps.List = append(ps.List, errs...) }
+func (ps *Problems) All(errs field.ErrorList) { ps.Add(errs...) }
 
 // Valid adds Invalid unless ok. Like the next three it makes its error only then: most values are
 // right, and an error spells out its path.
