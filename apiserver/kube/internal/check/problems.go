@@ -127,7 +127,13 @@ func (ps *Problems) Labels(p *field.Path, labels map[string]string) {
 
 // Selector checks a label selector.
 func (ps *Problems) Selector(p *field.Path, selector *metav1.LabelSelector) {
-	ps.All(metavalidation.ValidateLabelSelector(selector, metavalidation.LabelSelectorValidationOptions{}, p))
+	if selector == nil {
+		return
+	}
+	ps.All(metavalidation.ValidateLabels(selector.MatchLabels, p.Child("matchLabels")))
+	for i, requirement := range selector.MatchExpressions { // one by one, so that the errors of all are not in memory
+		ps.All(metavalidation.ValidateLabelSelectorRequirement(requirement, metavalidation.LabelSelectorValidationOptions{}, p.Child("matchExpressions").Index(i)))
+	}
 }
 
 // Mode checks the permission bits of a file.
