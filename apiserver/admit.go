@@ -11,6 +11,7 @@ import (
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver/internal/ownership"
+	"github.com/planekit/planekit/internal/budget"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,7 +109,7 @@ func undecided(err error) bool {
 	}
 	for _, broken := range []error{
 		storage.ErrFull, storage.ErrClosed, storage.ErrDamaged, storage.ErrCompacted, storage.ErrFuture,
-		context.Canceled, context.DeadlineExceeded, io.ErrUnexpectedEOF,
+		context.Canceled, context.DeadlineExceeded, io.ErrUnexpectedEOF, budget.ErrExceeded,
 	} {
 		if errors.Is(err, broken) {
 			return true

@@ -19,8 +19,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// changeSteps is the cost of a change for each byte of the object: it is encoded, changed, checked and decoded.
-const changeSteps = 5
+// changeSteps is the cost of a change, and byteSteps that for each byte of the object: it is encoded, changed, checked
+// and decoded.
+const changeSteps, byteSteps = 15_000, 5
 
 // changed returns the object of f with a change; nil if the change is none.
 func (c *changes) changed(ctx context.Context, f *form, e *evaluation, m *mutation) (any, error) {
@@ -49,7 +50,7 @@ func (c *changes) changed(ctx context.Context, f *form, e *evaluation, m *mutati
 	if err != nil || data == nil {
 		return nil, err
 	}
-	if err := budget.From(ctx).Work(changeSteps * len(data)); err != nil {
+	if err := budget.From(ctx).Work(changeSteps + byteSteps*len(data)); err != nil {
 		return nil, err
 	}
 	if err := c.plugin.patches.Bound(ctx, data, f.r); err != nil {

@@ -3,11 +3,13 @@ package pluginset
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/url"
 	"strings"
 	"sync"
 
 	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/internal/budget"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -72,7 +74,9 @@ func (p *params) List(ctx context.Context, kind schema.GroupVersionKind, namespa
 	if err != nil {
 		return nil, err
 	}
-	var list struct{ Items []map[string]any }
+	var list struct {
+		Items []map[string]any `json:"items"`
+	}
 	if err := p.read(ctx, path, url.Values{"labelSelector": {with.String()}}, &list); err != nil {
 		return nil, err
 	}
@@ -102,11 +106,28 @@ func (p *params) path(ctx context.Context, kind schema.GroupVersionKind, namespa
 	return path + "/" + r.Name, nil
 }
 
-// read reads JSON. Numbers are int64 or float64.
+// maxParams bounds the JSON of the parameters of one binding: each request that the policy matches reads it.
+const maxParams = 4 << 20
+
+// read reads JSON. Numbers are int64 or float64. The budget of ctx pays for it.
 func (p *params) read(ctx context.Context, path string, query url.Values, into any) error {
-	response, err := p.api.Do(ctx, client.Request{Path: path, Query: query})
+	stream, _, err := p.api.Stream(ctx, client.Request{Path: path, Query: query})
 	if err != nil {
 		return err
 	}
-	return utiljson.Unmarshal(response.Body, into)
+	defer stream.Close()
+	data, err := io.ReadAll(io.LimitReader(stream, maxParams+1))
+	if err != nil {
+		return err
+	}
+	if len(data) > maxParams {
+		return fmt.Errorf("%s has more than %d bytes of parameters", path, maxParams)
+	}
+	if err := budget.From(ctx).Work(readSteps * len(data)); err != nil {
+		return err
+	}
+	return utiljson.Unmarshal(data, into)
 }
+
+// readSteps are the steps that a byte of JSON takes.
+const readSteps = 5
