@@ -241,8 +241,8 @@ func groupFolder(group string) string {
 	return first
 }
 
-func newBench(t *testing.T) *bench {
-	p := planetest.Start(t, planetest.WithoutNetwork())
+func newBench(t *testing.T, options ...planetest.Option) *bench {
+	p := planetest.Start(t, append(options, planetest.WithoutNetwork())...)
 	b := &bench{t: t, plane: p, root: p.As("root"), ann: p.As("ann")}
 	for _, o := range [][2]string{
 		{"/api/v1/namespaces", `{"metadata":{"name":"shop"}}`},

@@ -101,8 +101,14 @@ type Documents struct {
 	version string // of the server
 
 	// v3 has the OpenAPI v3 documents by the path of the group version without its first slash.
-	v3       map[string]func() (document, error)
+	v3       map[string]*versionDocument
 	v2, v2PB func() (document, error)
+}
+
+// A versionDocument is the OpenAPI v3 document of a version of a group.
+type versionDocument struct {
+	build func() (document, error)
+	hash  func() (string, error)
 }
 
 type document struct {
@@ -112,16 +118,16 @@ type document struct {
 
 // New returns the documents about catalog of a server of the given version.
 func New(catalog Catalog, replies *reply.Writer, version string) *Documents {
-	d := &Documents{catalog: catalog, replies: replies, version: version, v3: map[string]func() (document, error){}}
-	d.add(func(*Group, string) func() (document, error) { return nil })
+	d := &Documents{catalog: catalog, replies: replies, version: version, v3: map[string]*versionDocument{}}
+	d.add(func(*Group, string) *versionDocument { return nil })
 	return d
 }
 
 // Next returns the documents about catalog, which is a later one of the same server. Those of versions
 // of groups that have not changed are not built again.
 func (d *Documents) Next(catalog Catalog, changed func(schema.GroupVersion) bool) *Documents {
-	next := &Documents{catalog: catalog, replies: d.replies, version: d.version, v3: map[string]func() (document, error){}}
-	next.add(func(g *Group, v string) func() (document, error) {
+	next := &Documents{catalog: catalog, replies: d.replies, version: d.version, v3: map[string]*versionDocument{}}
+	next.add(func(g *Group, v string) *versionDocument {
 		if changed(schema.GroupVersion{Group: g.Name, Version: v}) {
 			return nil
 		}
@@ -132,14 +138,14 @@ func (d *Documents) Next(catalog Catalog, changed func(schema.GroupVersion) bool
 
 // add adds the documents of all versions: what known returns, or if that is nil, one that is built when
 // it is first asked for.
-func (d *Documents) add(known func(g *Group, version string) func() (document, error)) {
+func (d *Documents) add(known func(g *Group, version string) *versionDocument) {
 	for _, g := range d.catalog.OwnGroups() {
 		for _, v := range g.Versions {
-			build := known(g, v)
-			if build == nil {
-				build = d.keep(g, v)
+			doc := known(g, v)
+			if doc == nil {
+				doc = d.keep(g, v)
 			}
-			d.v3[g.Path(v)[1:]] = build
+			d.v3[g.Path(v)[1:]] = doc
 		}
 	}
 	d.v2 = sync.OnceValues(d.buildV2)
@@ -153,14 +159,19 @@ func (d *Documents) add(known func(g *Group, version string) func() (document, e
 	})
 }
 
-// keep returns a function that builds the document of a version once. There may be thousands of groups
-// with given schemas, few of which anyone reads: of those, only the hash is kept.
-func (d *Documents) keep(g *Group, version string) func() (document, error) {
-	if slices.ContainsFunc(d.catalog.Resources(g.Name, version), func(r Resource) bool { return r.Schema != nil }) {
-		resources := d.catalog.Resources(g.Name, version)
-		return func() (document, error) { return d.buildV3(g, version, resources) }
+// keep returns the document of a version, which is built once. There may be thousands of groups with given
+// schemas, few of which anyone reads: of those, only the hash is kept, which the index of all versions shows.
+func (d *Documents) keep(g *Group, version string) *versionDocument {
+	resources := d.catalog.Resources(g.Name, version)
+	build := func() (document, error) { return d.buildV3(g, version, resources) }
+	given := slices.ContainsFunc(resources, func(r Resource) bool { return r.Schema != nil })
+	if !given {
+		build = sync.OnceValues(build)
 	}
-	return sync.OnceValues(func() (document, error) { return d.buildV3(g, version, d.catalog.Resources(g.Name, version)) })
+	return &versionDocument{build, sync.OnceValues(func() (string, error) {
+		doc, err := build()
+		return doc.hash, err
+	})}
 }
 
 // OpenAPI returns resources as OpenAPI describes them.

@@ -35,11 +35,11 @@ func (d *Documents) ServeOpenAPI(w http.ResponseWriter, r *http.Request, segment
 	if len(segments) == 1 {
 		return d.serveIndex(w, r)
 	}
-	build := d.v3[strings.Join(segments[1:], "/")]
-	if build == nil {
+	known := d.v3[strings.Join(segments[1:], "/")]
+	if known == nil {
 		return wire.ErrNoPath
 	}
-	doc, err := build()
+	doc, err := known.build()
 	if err != nil {
 		return err
 	}
@@ -85,12 +85,12 @@ func (d *Documents) serveIndex(w http.ResponseWriter, r *http.Request) error {
 		URL string `json:"serverRelativeURL"`
 	}
 	index := map[string]entry{}
-	for path, build := range d.v3 {
-		doc, err := build()
+	for path, doc := range d.v3 {
+		hash, err := doc.hash()
 		if err != nil {
 			return err
 		}
-		index[path] = entry{"/openapi/v3/" + path + "?hash=" + doc.hash}
+		index[path] = entry{"/openapi/v3/" + path + "?hash=" + hash}
 	}
 	for gv, other := range d.catalog.Others() {
 		// Its document is asked of the other server.
