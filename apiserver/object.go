@@ -158,15 +158,19 @@ func asItemWith(obj runtime.Object, h *hidden) *item {
 
 // jsonOf returns the object as JSON, without the newline that ends a document.
 func (k *servedKind) jsonOf(i *item) ([]byte, error) {
-	return k.encodeOnce(&i.Object.json, func() runtime.Object { return shown(i.Object.Object, i.Object.hidden) })
+	return k.encodeOnce(i, &i.Object.json, func() runtime.Object { return shown(i.Object.Object, i.Object.hidden) })
 }
 
 // partialOf returns the object's metadata as JSON.
 func (k *servedKind) partialOf(i *item) ([]byte, error) {
-	return k.encodeOnce(&i.Object.partial, func() runtime.Object { return shown(partial(i.Object.Object), i.Object.hidden) })
+	return k.encodeOnce(i, &i.Object.partial, func() runtime.Object { return shown(partial(i.Object.Object), i.Object.hidden) })
 }
 
-func (k *servedKind) encodeOnce(at *atomic.Pointer[[]byte], obj func() runtime.Object) ([]byte, error) {
+// An object that is kept as JSON has at most so many bytes for each that is stored, and so many more: a definition may
+// have given thousands of small objects a large default.
+const keptGrowth, keptMore = 8, 4 << 10
+
+func (k *servedKind) encodeOnce(i *item, at *atomic.Pointer[[]byte], obj func() runtime.Object) ([]byte, error) {
 	if have := at.Load(); have != nil {
 		return *have, nil
 	}
@@ -175,7 +179,7 @@ func (k *servedKind) encodeOnce(at *atomic.Pointer[[]byte], obj func() runtime.O
 		return nil, err
 	}
 	data = bytes.TrimRight(data, "\n")
-	if k.Packing != nil {
+	if k.Packing != nil || len(i.Value) > 0 && len(data) > keptGrowth*len(i.Value)+keptMore {
 		return data, nil
 	}
 	data = bytes.Clone(data) // without the encoder's spare room

@@ -98,17 +98,23 @@ func (k *servedKind) jsonList(l *listing) (*pieces.Body, error) {
 		if err != nil {
 			return nil, err
 		}
-		encoded[n] = data
+		if k.Packing != nil || i.Object.json.Load() != nil { // else it is large, and encoded again when it is written
+			encoded[n] = data
+		}
 		b.Size += len(data)
 		if bytes.HasPrefix(data, k.forms.jsonHead) {
 			b.Size -= len(k.forms.jsonHead) - 1
 		}
 	}
 	b.Next = func(to []byte, i int) []byte {
-		if rest, ok := bytes.CutPrefix(encoded[i], k.forms.jsonHead); ok {
+		data := encoded[i]
+		if data == nil {
+			data, _ = k.jsonOf(items[i]) // it could be encoded before
+		}
+		if rest, ok := bytes.CutPrefix(data, k.forms.jsonHead); ok {
 			return append(append(to, '{'), rest...)
 		}
-		return append(to, encoded[i]...)
+		return append(to, data...)
 	}
 	return b, nil
 }

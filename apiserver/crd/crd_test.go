@@ -29,6 +29,7 @@ type api struct {
 	t      testing.TB
 	client *http.Client
 	store  storage.Store
+	server *apiservertest.Server
 }
 
 type answer struct {
@@ -47,6 +48,7 @@ func start(t testing.TB, rules crd.RuleCompiler, options ...apiservertest.Option
 	a := &api{t: t, store: memstore.New()}
 	options = append([]apiservertest.Option{apiservertest.WithResources(crd.Resource(rules), namespaces), withStore(a)}, options...)
 	s := apiservertest.Start(t, options...)
+	a.server = s
 	run(t, s, rules)
 	a.client = s.As("admin", "system:masters")
 	return a
