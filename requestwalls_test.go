@@ -184,6 +184,7 @@ var requestWalls = []wall{
 		{"internal/structural", "schemas are compiled and applied in one place"},
 		{"internal/jsonpath", "columns are paths"},
 		{"internal/hookclient", calledAlike},
+		{"internal/bodycost", "what a webhook answers is bounded as what a client sends"},
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},

@@ -155,7 +155,7 @@ func FuzzAnswer(f *testing.F) {
 			return
 		}
 		for i, one := range objects {
-			o, err := c.versions["v2"].accept(original, one.Raw, i)
+			o, err := c.versions["v2"].accept(t.Context(), original, one.Raw, i)
 			if err != nil {
 				continue
 			}

@@ -198,7 +198,7 @@ func (b *batch) ask(ctx context.Context) error {
 		return failure(partialAnswer, "conversion webhook for %v returned %d objects, expected %d", from, len(objects), len(b.originals))
 	}
 	for i, original := range b.originals {
-		if b.out[b.at[i]], err = b.to.accept(original, objects[i].Raw, i); err != nil {
+		if b.out[b.at[i]], err = b.to.accept(ctx, original, objects[i].Raw, i); err != nil {
 			return failure(invalidObject, "%v", err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -451,6 +452,16 @@ func TestConversionSummaries(t *testing.T) {
 		h.change.Store(&change)
 		a.want(a.do("GET", lampsV2, ""), 500, "")
 		took(kind)
+	}
+	for text, spec := range map[string]any{
+		"too many values":              slices.Repeat([]any{map[string]any{}}, 300_000),
+		"bytes, of at most 3145728":    strings.Repeat("x", 4<<20),
+		"more than 256 levels of nest": json.RawMessage(strings.Repeat("[", 400) + strings.Repeat("]", 400)),
+	} {
+		change := func(q *review, _ map[string]any) { q.Request.Objects[0]["spec"] = map[string]any{"a": spec} }
+		h.change.Store(&change)
+		a.want(a.do("GET", lampsV2, ""), 500, text)
+		took("conversion_webhook_invalid_converted_object_failure")
 	}
 	h.change.Store(nil)
 	refuse := func(w http.ResponseWriter, _ *http.Request, _ *review) { http.Error(w, "no", http.StatusTeapot) }
