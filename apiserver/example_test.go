@@ -2,10 +2,12 @@ package apiserver_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/authn"
@@ -76,4 +78,64 @@ func Example() {
 	// Output:
 	// 201 true <nil>
 	// 403 false <nil>
+}
+
+// A kind with a column of its own has no other columns than that and its name, unless it lists them: here
+// kubectl get widgets shows NAME, COLOR and AGE.
+func ExampleAgeColumn() {
+	server, err := apiserver.New(apiserver.Config{
+		Store: memstore.New(),
+		Resources: []apiserver.Resource{{
+			Group: "example.com", Version: "v1", Kind: "Widget", Plural: "widgets", Namespaced: true,
+			New:     func() runtime.Object { return &Widget{} },
+			NewList: func() runtime.Object { return &WidgetList{} },
+			Columns: []apiserver.Column{
+				{Name: "Color", Type: "string", Value: func(o runtime.Object) any { return o.(*Widget).Color }, Steady: true},
+				apiserver.AgeColumn(),
+			},
+		}},
+		Authenticator: authn.Func(func(*http.Request) (*user.Info, bool, error) { return nil, false, nil }),
+		Authorizer:    authz.Superusers("makers"),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client := &http.Client{Transport: server.Transport(&user.Info{Name: "jane", Groups: []string{"makers"}})}
+	url := "http://memory/apis/example.com/v1/namespaces/default/widgets"
+	created, err := client.Post(url, "application/yaml", strings.NewReader("metadata: {name: one}\ncolor: red\n"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer created.Body.Close()
+	request, err := http.NewRequest(http.MethodGet, url, http.NoBody)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	shown, err := client.Do(request)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer shown.Body.Close()
+	var table metav1.Table
+	if err := json.NewDecoder(shown.Body).Decode(&table); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for i, column := range table.ColumnDefinitions {
+		cell, _ := table.Rows[0].Cells[i].(string)
+		if column.Type == "date" {
+			age, err := time.ParseDuration(cell)
+			cell = fmt.Sprint(age < time.Minute, err)
+		}
+		fmt.Println(column.Name, column.Type, cell)
+	}
+	// Output:
+	// Name string one
+	// Color string red
+	// Age date true <nil>
 }

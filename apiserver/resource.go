@@ -66,7 +66,7 @@ type Resource struct {
 	CreateOnUpdate bool
 	// Columns lists the columns of the server-side table in order. The table begins
 	// with the default Name column unless Columns has a column called Name. Age is a
-	// column like any other. Empty means Name and Age only.
+	// column like any other, see [AgeColumn]. Empty means Name and Age only.
 	Columns []Column
 	// Fields are the selectable fields beyond metadata.name and
 	// metadata.namespace, by path, such as "spec.nodeName".

@@ -17,21 +17,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// nameColumn is the first column of every table, ageColumn the last of those
-// whose resource has no columns of its own.
-var (
-	nameColumn = Column{
-		Name: "Name", Type: "string", Format: "name",
-		Description: "Name must be unique within a namespace.",
-		Value:       func(obj runtime.Object) any { return accessor(obj).GetName() },
-		Steady:      true,
-	}
-	ageColumn = Column{
-		Name: "Age", Type: "string",
-		Description: "How long ago the object was created.",
+// nameColumn is the first column of every table.
+var nameColumn = Column{
+	Name: "Name", Type: "string", Format: "name",
+	Description: "Name must be unique within a namespace.",
+	Value:       func(obj runtime.Object) any { return accessor(obj).GetName() },
+	Steady:      true,
+}
+
+// AgeColumn returns the column with the time since the object was created, such as "5m" or "3d4h": the
+// column Age of kubectl. It is of the type date, as that of custom objects is in Kubernetes. A resource
+// without columns has it; one with Columns has it where they say.
+func AgeColumn() Column {
+	return Column{
+		Name: "Age", Type: "date",
+		Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
 		Value:       func(obj runtime.Object) any { return age(accessor(obj).GetCreationTimestamp(), time.Now()) },
 	}
-)
+}
 
 // check returns an error if clients could not show the column.
 func (c *Column) check() error {
@@ -54,7 +57,7 @@ func age(t metav1.Time, now time.Time) string {
 // columns returns the columns of the kind's table in order.
 func (k *servedKind) columns() []Column {
 	if len(k.Columns) == 0 {
-		return []Column{nameColumn, ageColumn}
+		return []Column{nameColumn, AgeColumn()}
 	}
 	for _, c := range k.Columns {
 		if c.Name == nameColumn.Name {

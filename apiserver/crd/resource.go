@@ -81,10 +81,7 @@ func resourceOf(d *apiextensions.CustomResourceDefinition, compile func(*structu
 // columns returns the columns of the version's tables; Age if it has none.
 func (v *version) columns() []apiserver.Column {
 	if len(v.spec.AdditionalPrinterColumns) == 0 {
-		return []apiserver.Column{{
-			Name: "Age", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
-			Value: func(obj runtime.Object) any { return age(obj.(*Object).CreationTimestamp) },
-		}}
+		return []apiserver.Column{apiserver.AgeColumn()}
 	}
 	var all []apiserver.Column
 	for i := range v.spec.AdditionalPrinterColumns {
