@@ -445,6 +445,7 @@ var otherWalls = []wall{
 		{"github.com/go-logr/logr", logging},
 	}},
 	{packages: "plane/kubeflags", closed: true, may: []allowance{
+		{"pki/servingcert", "flags name the certificates that it serves"},
 		{"plane", itsRoom},
 		{"admission/plugins", "flags configure plugins"},
 		{"admission/initialresources", "its flags need a source of usage"},
@@ -462,6 +463,7 @@ var otherWalls = []wall{
 	// Neither kubelet, CRI, etcd nor Prometheus: those are for the program.
 	{packages: "plane", closed: true, may: []allowance{
 		{"plane", "its own parts"},
+		{"pki/servingcert", "certificates of an operator's are served too"},
 		{"apiserver", "here the rooms are joined"},
 		{"authn", "here the rooms are joined"},
 		{"authz", "here the rooms are joined"},
@@ -475,6 +477,7 @@ var otherWalls = []wall{
 	}},
 
 	{packages: "pki/clusterinfo", closed: true},
+	{packages: "pki/servingcert", may: []allowance{{"pki", itsRoom}, {"internal/certfile", "clients and servers follow their files in one way"}, {"internal/lastvalid", "files that change are followed in one way"}}},
 	{packages: "pki", closed: true, may: []allowance{{"authn/user", sharedNoun}, {"internal/wholefile", "files are written whole or not at all in one way"}}},
 
 	{packages: "internal/scenario", closed: true, may: []allowance{

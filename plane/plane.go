@@ -58,6 +58,7 @@ import (
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/kubeconfig"
+	"github.com/planekit/planekit/pki/servingcert"
 	"github.com/planekit/planekit/plane/authorizers"
 	"github.com/planekit/planekit/plane/caches"
 	"github.com/planekit/planekit/plane/controllerset"
@@ -83,6 +84,12 @@ type Config struct {
 	// Credentials are the certificates and keys; nil makes some in memory. Those of
 	// another listener must name its address.
 	Credentials *credentials.Credentials
+	// Serving has certificates of an operator's for the API server, for clients outside the cluster. Those
+	// inside, which come to Advertise, get that of Credentials, because they trust its authority alone.
+	Serving servingcert.Set
+	// Names are further names and addresses in the certificate of the API server. Credentials that are
+	// given must have them already.
+	Names []string
 
 	// ServiceCIDRs holds the ranges of service addresses, at most one for IPv4 and one for
 	// IPv6; nil means 10.96.0.0/12. Nodes get /24 ranges of PodCIDR; zero means 10.244.0.0/16.
@@ -276,10 +283,13 @@ func (p *Plane) makeCredentials() (err error) {
 		if splitErr != nil {
 			return fmt.Errorf("plane: a listener at %s needs Credentials: %w", p.listener.Addr(), splitErr)
 		}
-		p.Credentials, err = credentials.New(host)
+		p.Credentials, err = credentials.New(append([]string{host}, p.config.Names...)...)
 		if err != nil {
 			return err
 		}
+	}
+	if p.Credentials, err = p.Credentials.With(p.serving()); err != nil {
+		return fmt.Errorf("plane: Serving: %w", err)
 	}
 	log := p.config.Log.WithName("certificates")
 	p.Credentials.ReportTo(func(name string, until time.Time, err error) {
@@ -290,6 +300,22 @@ func (p *Plane) makeCredentials() (err error) {
 		log.Info("new connections use another certificate", "certificate", name, "until", until)
 	})
 	return nil
+}
+
+// serving returns the certificates of the Config. If pods and nodes come to Advertise, they may come to
+// every address that the API server's own certificate has, except for those of the loopback interface.
+func (p *Plane) serving() servingcert.Set {
+	set := p.config.Serving
+	if !p.config.Advertise.IsValid() {
+		return set
+	}
+	set.Inside = append(slices.Clip(set.Inside), p.config.Advertise.Addr().Unmap())
+	for _, ip := range p.Credentials.Serving.Certificate.IPAddresses {
+		if address, ok := netip.AddrFromSlice(ip); ok && !ip.IsLoopback() {
+			set.Inside = append(set.Inside, address.Unmap())
+		}
+	}
+	return set
 }
 
 // makeCaches makes the plane's own client and the caches that read by it. Nothing is

@@ -25,11 +25,16 @@ import (
 	"syscall"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/pki/servingcert"
 )
 
 // options are the command line.
 type options struct {
 	dataDir, listen, storage, etcdServers, tokenFile, cpuProfile string
+	// main and named are certificates that are served beside the server's own, for which sans are further names.
+	main  servingcert.Files
+	named []servingcert.Files
+	sans  []string
 	// log is where the parts say what an operator acts on.
 	log logr.Logger
 }
@@ -54,6 +59,17 @@ func command(ctx context.Context, arguments []string, stdout io.Writer) error {
 	flags.StringVar(&o.etcdServers, "etcd-servers", "", "URLs of an external etcd, divided by commas; the embedded one is off then")
 	flags.StringVar(&o.tokenFile, "token-auth-file", "", "CSV file of bearer tokens: token,user,uid,\"group1,group2\"")
 	flags.StringVar(&o.cpuProfile, "cpu-profile", "", "file for a profile of the whole run, for go tool pprof")
+	flags.StringVar(&o.main.Cert, "tls-cert-file", "", "certificate of the server with its chain; read again when it changes")
+	flags.StringVar(&o.main.Key, "tls-private-key-file", "", "key of --tls-cert-file")
+	flags.Func("tls-sni-cert-key", "certificate and key for some names: certfile,keyfile or certfile,keyfile:pattern,...; may be repeated", func(text string) error {
+		files, err := servingcert.Parse(text)
+		o.named = append(o.named, files)
+		return err
+	})
+	flags.Func("tls-san", "further name or address in the server's own certificate; may be repeated", func(text string) error {
+		o.sans = append(o.sans, text)
+		return servingcert.CheckName(text)
+	})
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
@@ -64,6 +80,8 @@ func command(ctx context.Context, arguments []string, stdout io.Writer) error {
 		return fmt.Errorf("--storage must be etcd or memory, not %q", o.storage)
 	case o.storage == "memory" && o.etcdServers != "":
 		return errors.New("--etcd-servers and --storage memory exclude each other")
+	case (o.main.Cert == "") != (o.main.Key == ""):
+		return errors.New("--tls-cert-file and --tls-private-key-file go together")
 	}
 	return o.profiled(func() error { return o.run(ctx, stdout) })
 }

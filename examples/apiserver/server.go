@@ -16,6 +16,7 @@ import (
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/anonymous"
 	"github.com/planekit/planekit/authn/tokenfile"
+	"github.com/planekit/planekit/pki/servingcert"
 	"github.com/planekit/planekit/plane/credentials"
 	"github.com/planekit/planekit/plane/stack"
 )
@@ -65,10 +66,20 @@ func (o *options) start(ctx context.Context, s *stack.Stack) (url string, err er
 
 // credentials opens or makes the server's certificates, and writes the administrator's kubeconfig.
 func (o *options) credentials(url string) (*credentials.Credentials, error) {
-	c, err := credentials.Open(filepath.Join(o.dataDir, "pki"))
+	more, err := servingcert.OpenFlags(o.main, o.named)
 	if err != nil {
 		return nil, err
 	}
+	c, err := credentials.Open(filepath.Join(o.dataDir, "pki"), o.sans...)
+	if err != nil {
+		return nil, err
+	}
+	if c, err = c.With(more); err != nil {
+		return nil, fmt.Errorf("--tls-sni-cert-key: %w", err)
+	}
+	c.ReportTo(func(name string, until time.Time, err error) {
+		o.log.Info("a certificate in use has changed, or stays because of the error", "certificate", name, "until", until, "error", err)
+	})
 	return c, c.Kubeconfig(url).Write(filepath.Join(o.dataDir, "admin.kubeconfig"))
 }
 

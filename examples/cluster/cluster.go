@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/planekit/planekit/examples/cluster/machine"
 	"github.com/planekit/planekit/examples/cluster/objectstore"
 	"github.com/planekit/planekit/kubelet"
+	"github.com/planekit/planekit/pki"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/credentials"
 	"github.com/planekit/planekit/plane/customresources"
@@ -145,7 +147,11 @@ func (c *cluster) startPlane(ctx context.Context) (announcement, error) {
 // config returns what the flags say of the control plane, whose store it opens.
 func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Config, error) {
 	o := &c.options
-	keys, err := credentials.Open(c.dir.Join("pki"), servingHosts(c.address, c.serviceNames())...)
+	keys, err := credentials.Open(c.dir.Join("pki"), servingHosts(c.address, append(c.serviceNames(), o.serving.Names()...))...)
+	if err != nil {
+		return plane.Config{}, err
+	}
+	serving, err := o.serving.Open()
 	if err != nil {
 		return plane.Config{}, err
 	}
@@ -162,7 +168,7 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 		c.log.Info("the host has no address that pods could reach: default/kubernetes has no endpoints")
 	}
 	config := plane.Config{
-		Store: opened.Store, Listener: listener, Credentials: keys, Authenticators: []authn.Authenticator{tokens},
+		Store: opened.Store, Listener: listener, Credentials: keys, Serving: serving, Authenticators: []authn.Authenticator{tokens},
 		PodCIDR: c.podNetwork, Advertise: advertised, MayDialNode: mayBeNode(machine.HostAddress(c.podNetwork)), SharedAddress: machine.HostAddress(c.podNetwork),
 		SchedulerFile: o.scheduler,
 		Configure: func(_ *plane.Plane, config *apiserver.Config) error {
@@ -217,11 +223,24 @@ func (c *cluster) unsupported() []unsupported.Row {
 	})
 }
 
-// writeKubeconfig writes the administrator's file, and again when the certificate in it was renewed. It is a [plane.Part].
+// writeKubeconfig writes the administrator's file, and again when the certificate in it was renewed or the server's
+// certificates have other authorities. It is a [plane.Part].
 func (c *cluster) writeKubeconfig(_ context.Context, p *plane.Plane, s *stack.Stack) error {
 	live := p.Credentials.Admin.Live()
-	written := live.Pair()
-	if err := p.Credentials.KubeconfigOf(p.URL(), written).MergeInto(c.options.kubeconfig); err != nil {
+	var pair *pki.Pair
+	var bundle []byte
+	write := func() error {
+		now, authorities := live.Pair(), p.Credentials.Bundle()
+		if now == pair && bytes.Equal(authorities, bundle) {
+			return nil
+		}
+		err := p.Credentials.KubeconfigOf(p.URL(), now).MergeInto(c.options.kubeconfig)
+		if err == nil {
+			pair, bundle = now, authorities
+		}
+		return err
+	}
+	if err := write(); err != nil {
 		return err
 	}
 	s.Start("kubeconfig", func(ctx context.Context) error {
@@ -233,15 +252,9 @@ func (c *cluster) writeKubeconfig(_ context.Context, p *plane.Plane, s *stack.St
 				return nil
 			case <-ticker.C:
 			}
-			now := live.Pair()
-			if now == written {
-				continue
+			if err := write(); err != nil {
+				c.log.Error(err, "the administrator's file has an old certificate", "until", pair.Certificate.NotAfter)
 			}
-			if err := p.Credentials.KubeconfigOf(p.URL(), now).MergeInto(c.options.kubeconfig); err != nil {
-				c.log.Error(err, "the administrator's file has an old certificate", "until", written.Certificate.NotAfter)
-				continue
-			}
-			written = now
 		}
 	})
 	return nil

@@ -122,7 +122,8 @@ func (c *cluster) controlPlane(ctx context.Context, address netip.Addr) (nodes.R
 		}
 		file, config.GetCertificate = joiner.Kubeconfig(), joiner.ServingCertificate
 	} else {
-		files, err := tlsfiles.New(tlsfiles.Config{CertFile: c.options.joining.certFile, KeyFile: c.options.joining.keyFile, TLS: config, Log: c.log})
+		cert, key := c.options.serving.Files()
+		files, err := tlsfiles.New(tlsfiles.Config{CertFile: cert, KeyFile: key, TLS: config, Log: c.log})
 		if err != nil {
 			return nodes.Remote{}, fmt.Errorf("--tls-cert-file, --tls-private-key-file: %w", err)
 		}

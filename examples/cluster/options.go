@@ -26,7 +26,8 @@ const dataDir = ".planekit"
 // options are the command line.
 type options struct {
 	role                        string
-	joining                     joining // of the role node
+	joining                     joining            // of the role node
+	serving                     *kubeflags.Serving // the flags of the server's certificates; with the role node, of the kubelet's
 	overlay                     string
 	dataDir, listen, kubeconfig string
 	nodes                       int
@@ -137,7 +138,7 @@ func (o *options) complete() error {
 	case o.metricResolution < time.Second:
 		return fmt.Errorf("--metric-resolution must be at least 1s, not %v", o.metricResolution)
 	}
-	return errors.Join(o.store.Check(), o.kube.Check(), o.readBalancerPool(), o.absolute())
+	return errors.Join(o.store.Check(), o.kube.Check(), o.serving.Check(), o.readBalancerPool(), o.absolute())
 }
 
 // wantsMachines reports whether nodes are to be machines of their own, if they run on containerd.
@@ -208,10 +209,8 @@ func (o *options) absolute() error {
 		o.imageCache = filepath.Join(cache, "planekit")
 	}
 	paths := []*string{&o.dataDir, &o.kubeconfig, &o.imageCache}
-	for _, path := range []*string{&o.manifestPath, &o.joining.certFile, &o.joining.keyFile} {
-		if *path != "" {
-			paths = append(paths, path)
-		}
+	if o.manifestPath != "" {
+		paths = append(paths, &o.manifestPath)
 	}
 	for _, path := range paths {
 		absolute, err := filepath.Abs(*path)

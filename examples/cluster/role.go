@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/planekit/planekit/plane/kubeflags"
 )
 
 // The roles of a process.
@@ -32,8 +34,6 @@ type joining struct {
 	token     string
 	tokenFile string // has the token, where it is not in token
 	caHashes  []string
-	// certFile and keyFile have the serving certificate of the kubelet's server.
-	certFile, keyFile string
 
 	ipText string
 }
@@ -50,8 +50,8 @@ func (o *options) addRole(flags *pflag.FlagSet) {
 	flags.StringVar(&o.joining.token, "token", "", "with --join: bootstrap token; not needed once the node has joined")
 	flags.StringVar(&o.joining.tokenFile, "token-file", "", "with --join: file with the bootstrap token, which --token shows to all users of the host")
 	flags.StringSliceVar(&o.joining.caHashes, "discovery-token-ca-cert-hash", nil, "with --join: hash of the public key of the cluster's authority, such as sha256:...; may be repeated")
-	flags.StringVar(&o.joining.certFile, "tls-cert-file", "", "with --role node and --kubeconfig: serving certificate of the kubelet's server")
-	flags.StringVar(&o.joining.keyFile, "tls-private-key-file", "", "with --role node and --kubeconfig: key of the serving certificate")
+	o.serving = kubeflags.AddServing(flags)
+	flags.Lookup("tls-cert-file").Usage += "; with --role node and --kubeconfig, the certificate of the kubelet's server"
 }
 
 // flagsOfNodes are the flags that a process without nodes does not use, and flagsOfNode those that only
@@ -59,8 +59,8 @@ func (o *options) addRole(flags *pflag.FlagSet) {
 var (
 	flagsOfNodes = []string{"nodes", "machines", "machine-cidr", "restart-machines", "runtime", "containerd-socket", "offline-images", "image-cache", "kubelet-config", "eviction-hard", "pod-manifest-path"}
 	flagsOfAll   = []string{"nodes", "machines", "machine-cidr", "restart-machines"} // of flagsOfNodes
-	flagsOfNode  = []string{"node-name", "node-ip", "kubelet-port", "cgroup-root", "registry-mirror", "tls-cert-file", "tls-private-key-file", "join", "token", "token-file", "discovery-token-ca-cert-hash"}
-	sharedFlags  = []string{"role", "data-dir", "kubeconfig", "verbosity", "help"}
+	flagsOfNode  = []string{"node-name", "node-ip", "kubelet-port", "cgroup-root", "registry-mirror", "join", "token", "token-file", "discovery-token-ca-cert-hash"}
+	sharedFlags  = []string{"role", "data-dir", "kubeconfig", "tls-cert-file", "tls-private-key-file", "verbosity", "help"}
 )
 
 // uses reports whether a role uses a flag.
@@ -131,17 +131,17 @@ func (o *options) completeNode() (err error) {
 			return fmt.Errorf("--node-ip: %w", err)
 		}
 	}
-	files := j.certFile != "" && j.keyFile != ""
+	certFile, keyFile := o.serving.Files()
 	switch {
 	case j.server == "" && o.kubeconfig == "":
 		return errors.New("--role node needs --join, or --kubeconfig, the file with the node's credentials")
-	case j.server != "" && (o.kubeconfig != "" || j.certFile != "" || j.keyFile != ""):
+	case j.server != "" && (o.kubeconfig != "" || certFile != "" || keyFile != ""):
 		return errors.New("--join excludes --kubeconfig, --tls-cert-file and --tls-private-key-file: the node gets its own")
 	case j.server == "" && (j.token != "" || j.tokenFile != "" || len(j.caHashes) > 0):
 		return errors.New("--token, --token-file and --discovery-token-ca-cert-hash need --join")
 	case j.token != "" && j.tokenFile != "":
 		return errors.New("--token and --token-file exclude each other")
-	case j.server == "" && !files:
+	case j.server == "" && (certFile == "" || keyFile == ""):
 		return errors.New("--kubeconfig with --role node needs --tls-cert-file and --tls-private-key-file")
 	case j.port < 0 || j.port > 65535:
 		return fmt.Errorf("--kubelet-port must be between 0 and 65535, not %d", j.port)

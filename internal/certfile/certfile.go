@@ -15,7 +15,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/planekit/planekit/internal/lastvalid"
 )
@@ -27,6 +30,23 @@ const maxSize = 4 << 20
 func Pair(certificate, key string) (*lastvalid.Value[*tls.Certificate], error) {
 	return open([]string{certificate, key}, func(contents [][]byte) (*tls.Certificate, error) {
 		return ParsePair(contents[0], contents[1])
+	})
+}
+
+// ValidPair is [Pair] for a certificate that must be valid at the time when its files are read.
+func ValidPair(certificate, key string) (*lastvalid.Value[*tls.Certificate], error) {
+	return open([]string{certificate, key}, func(contents [][]byte) (*tls.Certificate, error) {
+		pair, err := ParsePair(contents[0], contents[1])
+		if err != nil {
+			return nil, err
+		}
+		switch now := time.Now(); {
+		case now.After(pair.Leaf.NotAfter):
+			return nil, fmt.Errorf("the certificate expired at %s", pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		case now.Before(pair.Leaf.NotBefore):
+			return nil, fmt.Errorf("the certificate is not valid before %s", pair.Leaf.NotBefore.UTC().Format(time.RFC3339))
+		}
+		return pair, nil
 	})
 }
 
@@ -91,11 +111,19 @@ func ParsePair(certificate, key []byte) (*tls.Certificate, error) {
 	if _, err := blocks(certificate); err != nil {
 		return nil, err
 	}
+	if list, _ := blocks(key); slices.ContainsFunc(list, isEncrypted) {
+		return nil, errors.New("the key is encrypted")
+	}
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
 		return nil, err
 	}
 	return &pair, nil
+}
+
+// isEncrypted reports whether a block is a key that needs a passphrase, in PKCS #8 or in the form of RFC 1421.
+func isEncrypted(block *pem.Block) bool {
+	return block.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED")
 }
 
 // ParseAuthorities parses a bundle, which must have an authority.

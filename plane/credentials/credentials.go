@@ -5,6 +5,7 @@
 //	c, err := credentials.Open(dir, "10.0.0.1")   // kept in dir
 //	kubeconfig := c.Kubeconfig("https://127.0.0.1:6443")
 //	clients, err := c.Clients()                   // the users that they sign for
+//	c, err := c.With(servingcert.Set{...})        // certificates of an operator's too
 //
 // The authorities differ on purpose: the holder of a front proxy's certificate may speak for any user, and
 // a node chooses the names and addresses in the certificate of its kubelet, by which it must not pass for
@@ -21,6 +22,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"path/filepath"
+	"slices"
 
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/requestheader"
@@ -28,6 +30,7 @@ import (
 	"github.com/planekit/planekit/authn/x509"
 	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/pki"
+	"github.com/planekit/planekit/pki/servingcert"
 )
 
 const (
@@ -49,6 +52,8 @@ type Credentials struct {
 	// FrontProxy signs FrontClient, by which servers behind the API server know it.
 	FrontProxy  *pki.Authority
 	FrontClient *pki.Pair
+	// More are certificates of an operator's that the API server serves beside Serving. See [Credentials.With].
+	More servingcert.Set
 	// AccountKey signs service account tokens: an *ecdsa.PrivateKey or an *rsa.PrivateKey.
 	AccountKey crypto.Signer
 }
@@ -108,14 +113,35 @@ func complete(c *Credentials, hosts []string) (_ *Credentials, err error) {
 	return c, err
 }
 
+// With returns the credentials with certificates of an operator's, which the API server serves too. Clients
+// inside the cluster are served by Serving as before.
+func (c *Credentials) With(more servingcert.Set) (*Credentials, error) {
+	if err := more.Check(c.Serving.Certificate); err != nil {
+		return nil, err
+	}
+	with := *c
+	with.More = more
+	return &with, nil
+}
+
+// Bundle returns the certificates, in PEM, by which a client outside the cluster verifies the API server:
+// Authority, and what has signed More. Clients inside need Authority alone.
+func (c *Credentials) Bundle() []byte {
+	return slices.Concat(c.Authority.CertificatePEM, c.More.Anchors(c.Authority.Pool()))
+}
+
 // ServerTLS returns the configuration of the API server. Clients may show a
 // certificate; an authenticator must verify it. With hint, the server names the
 // authorities it believes, so that clients show no certificate of another.
 func (c *Credentials) ServerTLS(hint bool) *tls.Config {
+	serving := c.Serving.Live()
 	config := &tls.Config{
-		MinVersion:     tls.VersionTLS12,
-		GetCertificate: c.Serving.Live().Certificate,
-		ClientAuth:     tls.RequestClientCert,
+		MinVersion: tls.VersionTLS12,
+		GetCertificate: c.More.Choose(func() *tls.Certificate {
+			own := serving.Pair().TLS()
+			return &own
+		}),
+		ClientAuth: tls.RequestClientCert,
 	}
 	if hint {
 		config.ClientCAs = c.Authority.Pool()
@@ -155,6 +181,7 @@ func (c *Credentials) ReportTo(r pki.Report) {
 	for _, authority := range []*pki.Authority{c.Authority, c.Kubelets, c.FrontProxy} {
 		authority.ReportTo(r)
 	}
+	c.More.ReportTo(r)
 }
 
 // Kubeconfig returns the administrator's configuration for the server at url.
@@ -165,7 +192,7 @@ func (c *Credentials) KubeconfigOf(url string, pair *pki.Pair) *kubeconfig.Confi
 	const name = "planekit"
 	return &kubeconfig.Config{
 		CurrentContext: name,
-		Clusters:       map[string]kubeconfig.Cluster{name: {Server: url, CertificateAuthorityData: c.Authority.CertificatePEM}},
+		Clusters:       map[string]kubeconfig.Cluster{name: {Server: url, CertificateAuthorityData: c.Bundle()}},
 		Users:          map[string]kubeconfig.User{name: {ClientCertificateData: pair.CertificatePEM, ClientKeyData: pair.KeyPEM}},
 		Contexts:       map[string]kubeconfig.Context{name: {Cluster: name, User: name}},
 	}

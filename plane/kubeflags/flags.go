@@ -19,8 +19,8 @@
 //
 // # Left out
 //
-// The flags that say where the server listens and where its objects and its own certificates are:
-// they differ between programs. kube-scheduler has a configuration file instead of flags.
+// The flags that say where the server listens and where its objects are: they differ between programs.
+// Those of its certificates are apart, see [AddServing]. kube-scheduler has a configuration file instead of flags.
 package kubeflags
 
 import (
