@@ -155,6 +155,9 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 	if err != nil {
 		return plane.Config{}, err
 	}
+	if c.invitesToLoopback() { // such nodes trust the cluster's authority alone
+		serving.Inside = append(serving.Inside, netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback())
+	}
 	tokens, err := c.dir.Tokens()
 	if err != nil {
 		return plane.Config{}, err
@@ -291,14 +294,19 @@ func (c *cluster) invites() bool {
 	return (c.options.role == roleServer || c.gateway.IsValid()) && tokens == "true"
 }
 
+// invitesToLoopback reports whether nodes in other processes reach this server by the loopback interface alone.
+func (c *cluster) invitesToLoopback() bool {
+	listens, ok := c.address.(*net.TCPAddr)
+	return c.invites() && !c.gateway.IsValid() && (!ok || listens.IP.IsLoopback())
+}
+
 // invite makes a token by which nodes join. It is a [plane.Part].
 func (c *cluster) invite(ctx context.Context, p *plane.Plane, _ *stack.Stack) error {
 	if !c.invites() {
 		return nil
 	}
 	url := p.URL()
-	listens, ok := c.address.(*net.TCPAddr)
-	if a := c.advertised(); a.IsValid() && ok && (c.gateway.IsValid() || !listens.IP.IsLoopback()) {
+	if a := c.advertised(); a.IsValid() && !c.invitesToLoopback() {
 		url = "https://" + a.String()
 	}
 	invitation, err := join.Invite(ctx, join.InviteConfig{

@@ -9,9 +9,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/kubeconfig"
+	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/plane/join"
 )
 
@@ -51,13 +55,17 @@ func (c *cli) createToken(ctx context.Context, config join.InviteConfig, printJo
 	if err != nil {
 		return err
 	}
-	if config.Server, config.CA, err = clusterOf(loaded, c.context); err != nil {
+	var trusted []byte
+	if config.Server, trusted, err = clusterOf(loaded, c.context); err != nil {
 		return err
 	}
 	if config.Client, err = c.connect(); err != nil {
 		return err
 	}
 	defer config.Client.Close()
+	if config.CA, err = authorityOf(ctx, config.Client, trusted); err != nil {
+		return err
+	}
 	if config.Lifetime == 0 {
 		config.Lifetime = -1
 	}
@@ -73,7 +81,21 @@ func (c *cli) createToken(ctx context.Context, config join.InviteConfig, printJo
 	return err
 }
 
-// clusterOf returns the server and the authority of a context.
+// authorityOf returns the cluster's own authority, which pods get. A kubeconfig may trust more, such as the
+// authority of the certificate that the server shows outside the cluster. Nodes must not: they also believe
+// the client certificates that their authorities have signed.
+func authorityOf(ctx context.Context, api *client.Client, trusted []byte) ([]byte, error) {
+	published, err := typed.ConfigMaps(api).Get(ctx, metav1.NamespaceDefault, "kube-root-ca.crt")
+	switch {
+	case apierrors.IsNotFound(err):
+		return trusted, nil
+	case err != nil:
+		return nil, fmt.Errorf("the authority of the cluster: %w", err)
+	}
+	return []byte(published.Data["ca.crt"]), nil
+}
+
+// clusterOf returns the server and the trusted authorities of a context.
 func clusterOf(config *kubeconfig.Config, name string) (server string, authority []byte, err error) {
 	if name == "" {
 		name = config.CurrentContext
