@@ -91,6 +91,7 @@ var exampleWalls = []wall{
 		{"plane/bootstrap", "the objects that every server begins with"},
 		{"plane/caches", "caches that start together"},
 		{"plane/credentials", "certificates that survive a restart"},
+		{"plane/embeddedetcd", "objects that survive a restart"},
 		{"pki/servingcert", "certificates of an operator's are served too"},
 		{"plane/stack", "the parts stop in reverse order"},
 		{"k8s.io/api/core", kubeTypes},

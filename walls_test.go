@@ -300,6 +300,11 @@ var otherWalls = []wall{
 		{"k8s.io/apimachinery", machinery},
 		{"sigs.k8s.io/yaml", "definitions come in YAML"},
 	}},
+	{packages: "plane/embeddedetcd", closed: true, may: []allowance{
+		{"plane/stack", "an etcd stops in its turn"},
+		{"storage", "it joins an etcd and its store"},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "plane/stack", closed: true, may: []allowance{{"github.com/go-logr/logr", logging}}},
 	{packages: "plane/caches", closed: true, may: []allowance{
 		{"plane/stack", "caches are started and stopped in their turn"},

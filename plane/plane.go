@@ -11,13 +11,14 @@
 // with Kubernetes' policy, the node authorizer, the admission plugins that
 // kube-apiserver runs by default and NodeRestriction; every controller, with garbage
 // collection; the scheduler; no nodes. [Plane.Kubeconfig] is its administrator's.
+// Config.Dir and Config.OpenStore keep its objects and certificates, see package plane/embeddedetcd.
 // Each part can be replaced or left out by a field of Config, and Config.Configure
 // has the last word on the API server. Package plane/planetest starts one in a test.
 //
 // # Model
 //
 // New makes all parts and starts none, so that parts may refer to each other. Run
-// starts them in order: the server, what admission must know, the objects that every
+// starts them in order: what the store stands on, the server, what admission must know, the objects that every
 // cluster begins with, the caches, authorization, controllers, the scheduler, then
 // Config.Parts. It stops them in reverse. Components are in the process: their
 // clients skip the wire and the credentials, never authorization and admission, and
@@ -46,6 +47,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -73,16 +75,23 @@ import (
 
 // Config describes a control plane. Every field may be zero.
 type Config struct {
-	// Store keeps the objects; nil is memory.
+	// Store keeps the objects. If neither it nor OpenStore is set, they are in memory.
 	Store storage.Store
+	// OpenStore opens the store in Dir when Run begins. Run closes it when all that uses it has stopped.
+	// Package plane/embeddedetcd has one. Store must be nil then.
+	OpenStore StoreOpener
+	// Dir is a directory that keeps what must outlast the process: the objects, by OpenStore, and the
+	// certificates and keys in its folder pki, unless Credentials has them. It is made if it is missing.
+	// A reader of it can control the cluster. Empty means that certificates and keys are in memory.
+	Dir string
 	// Listener accepts the API server's connections; nil means a free port of 127.0.0.1.
 	// The server closes it.
 	Listener net.Listener
 	// Network connects the API server and the nodes of package plane/nodes; nil means the network
 	// of the machine. It is not used for Listener, if that is set.
 	Network Network
-	// Credentials are the certificates and keys; nil makes some in memory. Those of
-	// another listener must name its address.
+	// Credentials are the certificates and keys; nil means those in Dir, or new ones in memory.
+	// They must name the address of Listener.
 	Credentials *credentials.Credentials
 	// Serving has certificates of an operator's for the API server, for clients outside the cluster. Those
 	// inside, which come to Advertise, get that of Credentials, because they trust its authority alone.
@@ -209,6 +218,7 @@ type Plane struct {
 	Accounts authn.Authenticator
 
 	config      Config
+	opened      *openedStore // is config.Store; nil without Config.OpenStore
 	listener    net.Listener
 	client      *client.Client
 	resources   []apiserver.Resource // of the server
@@ -246,7 +256,16 @@ func New(c Config) (*Plane, error) {
 }
 
 func newPlane(c Config) (*Plane, error) {
-	if c.Store == nil {
+	var opened *openedStore
+	switch {
+	case c.OpenStore != nil && c.Store != nil:
+		return nil, errors.New("plane: Store and OpenStore exclude each other")
+	case c.OpenStore != nil:
+		opened = &openedStore{}
+		c.Store = opened
+	case c.Store == nil && c.Dir != "":
+		return nil, errors.New("plane: Dir without Store and OpenStore: the objects would be in memory only")
+	case c.Store == nil:
 		c.Store = memstore.New()
 	}
 	if c.ServiceCIDRs == nil {
@@ -255,7 +274,7 @@ func newPlane(c Config) (*Plane, error) {
 	if !c.PodCIDR.IsValid() {
 		c.PodCIDR = netip.MustParsePrefix("10.244.0.0/16")
 	}
-	p := &Plane{config: c, listener: c.Listener, Credentials: c.Credentials, stack: stack.New(), ready: make(chan struct{})}
+	p := &Plane{config: c, opened: opened, listener: c.Listener, Credentials: c.Credentials, stack: stack.New(), ready: make(chan struct{})}
 	p.stack.Now = c.StopNow
 	for _, step := range []func() error{
 		p.makeCredentials, p.makeCaches, p.makeAuthorizers, p.makePlugins, p.makeServer, p.makeControllers, p.makeScheduler,
@@ -283,7 +302,7 @@ func (p *Plane) makeCredentials() (err error) {
 		if splitErr != nil {
 			return fmt.Errorf("plane: a listener at %s needs Credentials: %w", p.listener.Addr(), splitErr)
 		}
-		p.Credentials, err = credentials.New(append([]string{host}, p.config.Names...)...)
+		p.Credentials, err = p.config.newCredentials(append([]string{host}, p.config.Names...))
 		if err != nil {
 			return err
 		}
@@ -300,6 +319,14 @@ func (p *Plane) makeCredentials() (err error) {
 		log.Info("new connections use another certificate", "certificate", name, "until", until)
 	})
 	return nil
+}
+
+// newCredentials opens the credentials in Dir, or makes some in memory.
+func (c *Config) newCredentials(hosts []string) (*credentials.Credentials, error) {
+	if c.Dir == "" {
+		return credentials.New(hosts...)
+	}
+	return credentials.Open(filepath.Join(c.Dir, "pki"), hosts...)
 }
 
 // serving returns the certificates of the Config. If pods and nodes come to Advertise, they may come to

@@ -138,6 +138,11 @@ func (p *Plane) Run(ctx context.Context) error {
 
 // start starts the parts from the bottom up.
 func (p *Plane) start(ctx context.Context) error {
+	if p.opened != nil {
+		if err := p.opened.open(ctx, p); err != nil {
+			return errors.Join(err, p.listener.Close()) // which the server would close
+		}
+	}
 	for _, c := range p.closers {
 		p.stack.OnStop(c.name, c.close)
 	}

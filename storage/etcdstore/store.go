@@ -72,7 +72,7 @@ var (
 // New returns a store. It does not connect to etcd yet.
 func New(c Config) (*Store, error) {
 	if c.Client == nil {
-		return nil, errors.New("etcdstore: Client is required")
+		return nil, errors.New("etcdstore: Client is nil: it is required, and that of an embedded server is nil until the server is ready")
 	}
 	if c.Timeout < 0 {
 		return nil, fmt.Errorf("etcdstore: Timeout is negative: %v", c.Timeout)
