@@ -72,7 +72,7 @@ func localAddress(conn net.Conn) netip.Addr {
 		return netip.Addr{}
 	}
 	address, _ := netip.ParseAddrPort(conn.LocalAddr().String())
-	return address.Addr().Unmap().WithZone("")
+	return address.Addr().WithZone("")
 }
 
 func (s *Set) forName(name string, own *tls.Certificate) *tls.Certificate {

@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,7 +187,7 @@ func TestChoose(t *testing.T) {
 	main := open(t, i.write(t, "main", "ECDSA", nil, "api.example.com", "localhost", "127.0.0.1", "10.0.0.1", "10.0.0.9", "kubernetes.default.svc"))
 	named := []*servingcert.Pair{
 		open(t, i.write(t, "first", "RSA", nil, "one.example.com", "*.wild.example.com", "kubernetes.default.svc", "10.0.0.7")),
-		open(t, i.write(t, "second", "Ed25519", nil, "ignored.example.com"), "one.example.com", "*.second.example.com", "10.0.0.8", "::1"),
+		open(t, i.write(t, "second", "Ed25519", nil, "ignored.example.com"), "one.example.com", "*.second.example.com", "10.0.0.8", "::1", "fe80::1"),
 		open(t, i.write(t, "third.example.com", "ECDSA", nil, "one.example.com", "x.wild.example.com")),
 		open(t, i.write(t, "fourth", "ECDSA", nil, "unused.example.com"), "*.second.example.com", "Upper.example.com", "*"),
 	}
@@ -220,6 +221,7 @@ func TestChoose(t *testing.T) {
 		{at: "10.0.0.8:6443", main: true, want: "second"},
 		{at: "[::ffff:10.0.0.8]:6443", main: true, want: "second"},
 		{at: "[::1]:6443", main: true, want: "second"},
+		{at: "[fe80::1%lo]:6443", main: true, want: "second"},
 		{at: "10.0.0.9:6443", main: true, want: "main"},
 	} {
 		set := servingcert.Set{Named: named, Inside: inside}
@@ -374,6 +376,62 @@ func TestFollow(t *testing.T) {
 	})
 }
 
+// TestReplacedUnderLoad: no handshake fails while files are replaced, the certificate before the key, as a
+// program that renews them does.
+func TestReplacedUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		own, _ := ownOf(t)
+		i := newIssuer(t)
+		f := i.write(t, "tls", "ECDSA", nil, "api.example.com")
+		set := servingcert.Set{Default: open(t, f)}
+		config := &tls.Config{GetCertificate: set.Choose(own)}
+		served := make([]map[string]bool, 8)
+		var clients sync.WaitGroup
+		for n := range served {
+			served[n] = map[string]bool{}
+			clients.Go(func() {
+				for range 60 {
+					near, far := net.Pipe()
+					server := tls.Server(far, config)
+					go func() {
+						defer far.Close()
+						_, _ = io.Copy(server, server)
+					}()
+					client := tls.Client(near, &tls.Config{ServerName: "api.example.com", RootCAs: i.pool()})
+					if err := client.Handshake(); err != nil {
+						t.Error(err)
+						near.Close()
+						return
+					}
+					served[n][client.ConnectionState().PeerCertificates[0].SerialNumber.String()] = true
+					if err := echo(client); err != nil {
+						t.Error(err)
+					}
+					near.Close()
+					time.Sleep(time.Second)
+				}
+			})
+		}
+		for range 6 {
+			time.Sleep(9 * time.Second)
+			next := i.write(t, "next", "ECDSA", nil, "api.example.com")
+			if err := os.Rename(next.Cert, f.Cert); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(6 * time.Second) // the pair does not match in the meantime
+			if err := os.Rename(next.Key, f.Key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		clients.Wait()
+		for n, serials := range served {
+			if len(serials) < 3 {
+				t.Errorf("client %d saw %d certificates, want those of several renewals", n, len(serials))
+			}
+		}
+	})
+}
+
 // TestErrors: what is wrong with files is said with their names.
 func TestErrors(t *testing.T) {
 	i := newIssuer(t)
@@ -480,6 +538,10 @@ func TestAnchors(t *testing.T) {
 		}
 		roots := test.trusted.Clone()
 		roots.AppendCertsFromPEM(anchors)
+		if len(test.files) > 0 && test.files[0].Cert == chain.Cert {
+			// The authority is an anchor, so that its next certificate is verified too.
+			set.Named = append(set.Named, open(t, i.write(t, "next", "RSA", nil, "api.example.com")))
+		}
 		for _, p := range set.Named {
 			if _, err := p.Certificate().Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: "api.example.com"}); err != nil {
 				t.Errorf("%s: %v", test.name, err)
