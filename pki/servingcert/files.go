@@ -32,7 +32,7 @@ func Parse(text string) (Files, error) {
 	cert, key, ok := strings.Cut(paths, ",")
 	f := Files{Cert: strings.TrimSpace(cert), Key: strings.TrimSpace(key)}
 	if !ok || f.Cert == "" || f.Key == "" || strings.Contains(f.Key, ",") {
-		return Files{}, fmt.Errorf("%q must have the form certfile,keyfile or certfile,keyfile:pattern,...", text)
+		return Files{}, fmt.Errorf("%q must have the form certfile,keyfile or certfile,keyfile:pattern,pattern", text)
 	}
 	if !some {
 		return f, nil
