@@ -95,6 +95,7 @@ type Config struct {
 	Credentials *credentials.Credentials
 	// Serving has certificates of an operator's for the API server, for clients outside the cluster. Those
 	// inside, which come to Advertise, get that of Credentials, because they trust its authority alone.
+	// Without any, those that Credentials has of an operator's are served.
 	Serving servingcert.Set
 	// Names are further names and addresses in the certificate of the API server. Credentials that are
 	// given must have them already.
@@ -329,10 +330,13 @@ func (c *Config) newCredentials(hosts []string) (*credentials.Credentials, error
 	return credentials.Open(filepath.Join(c.Dir, "pki"), hosts...)
 }
 
-// serving returns the certificates of the Config. If pods and nodes come to Advertise, they may come to
+// serving returns the certificates of the Config, or else of its Credentials. If pods and nodes come to Advertise, they may come to
 // every address that the API server's own certificate has, except for those of the loopback interface.
 func (p *Plane) serving() servingcert.Set {
 	set := p.config.Serving
+	if set.Default == nil && len(set.Named) == 0 {
+		set = p.Credentials.More
+	}
 	if !p.config.Advertise.IsValid() {
 		return set
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/planekit/planekit/pki"
 	"github.com/planekit/planekit/pki/servingcert"
 	"github.com/planekit/planekit/plane"
+	"github.com/planekit/planekit/plane/credentials"
 	"github.com/planekit/planekit/plane/planetest"
 )
 
@@ -29,6 +30,13 @@ func TestServing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keys, err := credentials.New("lb.example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if keys, err = keys.With(servingcert.Set{Default: pair}); err != nil {
+		t.Fatal(err)
+	}
 	for _, advertised := range []bool{false, true} {
 		listener, err := net.Listen("tcp", "0.0.0.0:0")
 		if err != nil {
@@ -37,8 +45,9 @@ func TestServing(t *testing.T) {
 		port := listener.Addr().(*net.TCPAddr).AddrPort().Port()
 		p := planetest.Start(t, planetest.With(func(c *plane.Config) {
 			c.Listener, c.Serving, c.Names, c.Credentials = listener, servingcert.Set{Default: pair}, []string{"lb.example.com"}, nil
-			if advertised {
+			if advertised { // and the certificates come with the credentials
 				c.Advertise = netip.AddrPortFrom(host, port)
+				c.Credentials, c.Serving, c.Names = keys, servingcert.Set{}, nil
 			}
 		}))
 		for _, test := range []struct {
