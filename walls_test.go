@@ -414,7 +414,7 @@ var otherWalls = []wall{
 		{"github.com/go-logr/logr", logging},
 	}},
 	{packages: "plane/observe", closed: true, may: []allowance{
-		{"admission/podsecurity/metrics", "it shows what Pod Security admission decides"},
+		{"admission", "it shows what plugins and webhooks take"},
 		{"plane", itsRoom},
 		{"apiserver", "it has metrics, hooks and handlers"},
 		{"reconcile/metrics", "metrics of controllers"},

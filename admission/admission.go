@@ -18,6 +18,7 @@ package admission
 
 import (
 	"context"
+	"time"
 
 	"github.com/planekit/planekit/authn/user"
 )
@@ -64,6 +65,10 @@ type Request struct {
 
 	// Equivalents, if not nil, converts the objects of the request for plugins that know them in another version.
 	Equivalents Equivalents
+
+	// Waited, if not nil, receives the time in which the request waited for webhooks. It is called in the
+	// request's own goroutine.
+	Waited func(time.Duration)
 
 	// Warn, if not nil, sends a message to the client in a Warning header.
 	Warn func(message string)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"syscall"
+	"time"
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver/internal/ownership"
@@ -20,7 +21,21 @@ import (
 )
 
 // An admitter asks admission about requests. Its zero value admits everything.
-type admitter struct{ plugins Admission }
+type admitter struct {
+	plugins Admission
+	report  func(AdmissionSummary) // may be nil
+}
+
+// reported runs one half of admission and reports it.
+func (a *admitter) reported(q *request, in *admission.Request, half func(context.Context, *admission.Request) error, validating bool) error {
+	if a.report == nil {
+		return half(q.r.Context(), in)
+	}
+	began, op := time.Now(), in.Operation
+	err := half(q.r.Context(), in)
+	a.report(AdmissionSummary{Validating: validating, Operation: op, Took: time.Since(began), Rejected: err != nil})
+	return err
+}
 
 // mutate runs the mutating half of admission and completes what it left.
 func (a *admitter) mutate(q *request, in *admission.Request) error {
@@ -41,7 +56,7 @@ func (a *admitter) change(q *request, in *admission.Request) error {
 	if tracked {
 		owners = before.GetManagedFields()
 	}
-	if err := a.plugins.Mutate(q.r.Context(), in); err != nil {
+	if err := a.reported(q, in, a.plugins.Mutate, false); err != nil {
 		return refused(q, in, err)
 	}
 	if in.Object == nil {
@@ -75,7 +90,7 @@ func (a *admitter) validate(q *request, in *admission.Request) error {
 	if c, ok := in.Equivalents.(*conversions); ok {
 		c.settled = true
 	}
-	if err := a.plugins.Validate(q.r.Context(), in); err != nil {
+	if err := a.reported(q, in, a.plugins.Validate, true); err != nil {
 		return refused(q, in, err)
 	}
 	return nil
@@ -135,6 +150,7 @@ func (q *request) admissionRequest(op admission.Operation, obj, old runtime.Obje
 		Warn:        q.warn,
 		Annotate:    q.annotate,
 		Equivalents: q.conversions(old),
+		Waited:      q.waited,
 	}
 	if q.audited() {
 		in.AnnotateBody = q.annotate

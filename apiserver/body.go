@@ -85,6 +85,7 @@ func (c *call) readIntoMemory() error {
 		c.audit.request = b.data
 	}
 	c.body.Read(int64(len(b.data)))
+	c.summary.BodyBytes = int64(len(b.data))
 	c.r = r.WithContext(budget.Attach(r.Context(), budget.ForBody(len(b.data))))
 	c.r.Body = b
 	return nil
@@ -99,6 +100,7 @@ func (c *call) reserve(size int64) (intake.Hold, error) {
 	hold, err := c.server.intake.Reserve(c.r.Context(), c.user.Name, size)
 	if errors.Is(err, intake.ErrLate) || errors.Is(err, intake.ErrFull) {
 		err = apierrors.NewTooManyRequests("too many request bodies, please try again later", 1)
+		c.summary.Terminated = true
 	}
 	return hold, err
 }

@@ -124,6 +124,7 @@ func (c *call) describe() {
 		return
 	}
 	out.Resource, out.Subresource = c.kind.gvr, i.Subresource
+	out.Deprecated, out.RemovedRelease = len(c.kind.Warnings) > 0, c.kind.removedRelease
 	switch {
 	case i.Verb == "create", i.Name != "" && i.Verb != "list" && i.Verb != "watch":
 		out.Scope = "resource"
@@ -206,6 +207,9 @@ func (c *call) finish() {
 	c.body.Release()
 	c.exit()
 	if c.cancel != nil {
+		if w.code == http.StatusGatewayTimeout && errors.Is(c.r.Context().Err(), context.DeadlineExceeded) {
+			c.summary.Terminated = true
+		}
 		c.cancel()
 	}
 	c.endAudit(panicked)

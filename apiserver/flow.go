@@ -67,7 +67,9 @@ func (c *call) enqueue() error {
 		c.w.Header().Set("X-Kubernetes-Pf-Prioritylevel-Uid", level.UID)
 	}
 	if err != nil {
-		return tooManyRequests(err)
+		err = tooManyRequests(err)
+		c.summary.Terminated = apierrors.IsTooManyRequests(err)
+		return err
 	}
 	c.w.streams = c.info.Verb == "watch"
 	c.w.leave = sync.OnceFunc(func() {

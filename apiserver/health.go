@@ -72,6 +72,9 @@ func (h *health) serve(w http.ResponseWriter, r *http.Request, segments []string
 		ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
 		err := check.Check(ctx)
 		cancel()
+		if checked := h.config.Hooks.Checked; checked != nil {
+			checked(endpoint, check.Name, err)
+		}
 		if err == nil {
 			fmt.Fprintf(&text, "[+]%s ok\n", check.Name)
 			continue

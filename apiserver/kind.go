@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -53,6 +54,8 @@ type servedKind struct {
 	life *lifetime
 	// converter converts objects that are stored in another version; nil without a Converter.
 	converter *versionConverter
+	// removedRelease is the release of Kubernetes that removes the kind, empty if none does.
+	removedRelease string
 	// owners is where objects of all kinds share what their managedFields say.
 	owners *ownership.Shared
 }
@@ -116,6 +119,10 @@ func newKind(r Resource, config *Config, c *wire.Codec) (*servedKind, error) {
 		proto:    wire.CanProto(r.New()) && wire.CanProto(stored.New()) && (r.Answer != nil || wire.CanProto(r.NewList())),
 		codec:    c,
 		metas:    newMetaParts(),
+	}
+	var warning string
+	if warning, k.removedRelease = deprecation(k.gvk, r.New(), config.Version); warning != "" {
+		k.Warnings = append(slices.Clip(k.Warnings), warning)
 	}
 	k.addForms()
 	if r.Converter != nil {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/apiserver/internal/warning"
@@ -110,6 +111,9 @@ func (q *request) warnUnknown(unknown []error) {
 		}
 	}
 }
+
+// waited adds to the time in which the request waited for webhooks.
+func (q *request) waited(d time.Duration) { q.call.summary.WebhookTime += d }
 
 // annotate adds to the request's audit event, if there is one.
 func (q *request) annotate(key, value string) { q.call.annotate(key, value) }

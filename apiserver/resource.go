@@ -45,7 +45,8 @@ type Resource struct {
 
 	// Schema, if not nil, describes objects whose Go type does not.
 	Schema *Schema
-	// Warnings are sent with every response, such as that the version is deprecated.
+	// Warnings say that the version is deprecated. They are sent with every response, and mark
+	// requests for it in metrics. Types of Kubernetes add their own.
 	Warnings []string
 	// Closed, if not nil, is the error of every create, such as while the resource is about to be
 	// removed. Closed applies to all versions.

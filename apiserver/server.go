@@ -54,8 +54,23 @@ type Hooks struct {
 	Began, Ended func(RequestSummary)
 	// Watching is called with +1 when a watch begins and -1 when it ends.
 	Watching func(resource schema.GroupVersionResource, delta int)
+	// Admitted is called after each half of the admission of a request.
+	Admitted func(AdmissionSummary)
+	// Checked is called after each check of /livez, /readyz or /healthz, with the endpoint's name, the
+	// check's, and its error.
+	Checked func(endpoint, check string, err error)
 	// Converted is called after every call of a [Converter].
 	Converted func(ConversionSummary)
+}
+
+// An AdmissionSummary describes one half of the admission of a request for the hooks.
+type AdmissionSummary struct {
+	// Validating is set for the half that validates.
+	Validating bool
+	Operation  admission.Operation
+	Took       time.Duration
+	// Rejected is set if the request ends with an error.
+	Rejected bool
 }
 
 // A ConversionSummary describes a call of a [Converter] for the hooks.
@@ -88,6 +103,17 @@ type RequestSummary struct {
 	LongRunning bool
 	// DryRun is set for a dry run.
 	DryRun bool
+	// Deprecated is set if the resource is deprecated, and RemovedRelease is the release of Kubernetes that
+	// removes it, empty if none does.
+	Deprecated     bool
+	RemovedRelease string
+	// BodyBytes is the size of the request's body, zero if it was not read into memory.
+	BodyBytes int64
+	// WebhookTime is the time in which the request waited for admission webhooks.
+	WebhookTime time.Duration
+	// Terminated is set if the server ended the request to protect itself: because of too many requests, or
+	// because its time was over.
+	Terminated bool
 	// Code is the HTTP status.
 	Code int
 	// Bytes is the size of the response as it was sent.
@@ -249,7 +275,7 @@ func (s *Server) addParts() {
 	c := &s.config
 	s.guard = guard{authenticator: c.Authenticator, authorizer: c.Authorizer, log: c.Log}
 	s.reader = reader{store: c.Store, feed: s.feed, log: c.Log}
-	s.admitter = admitter{plugins: c.Admission}
+	s.admitter = admitter{plugins: c.Admission, report: c.Hooks.Admitted}
 	s.namer = namer{identities: c.Identities}
 	s.responder = responder{reply.Writer{Codec: s.codec, Log: c.Log}}
 	s.initializing = initializing{initializers: c.Initializers, store: c.Store, stopping: s.stopping, guard: &s.guard}
@@ -290,6 +316,9 @@ func fillVersion(v *version.Info) {
 
 // Ready is closed once Run serves.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
+
+// Version returns the version that the server says it has.
+func (s *Server) Version() version.Info { return s.config.Version }
 
 // Transport returns a client transport into this server for u. It skips the
 // wire and authentication, and nothing else: authorization, admission and codecs

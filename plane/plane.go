@@ -217,6 +217,8 @@ type Plane struct {
 	Authorizers *authorizers.Set
 	// Accounts verifies service account tokens.
 	Accounts authn.Authenticator
+	// Aggregator proxies to the API servers of APIServices.
+	Aggregator *aggregate.Aggregator
 
 	config      Config
 	opened      *openedStore // is config.Store; nil without Config.OpenStore
@@ -225,7 +227,6 @@ type Plane struct {
 	resources   []apiserver.Resource // of the server
 	tokens      *tokens
 	plugins     *pluginset.Set
-	aggregator  *aggregate.Aggregator
 	controllers *controllerset.Set          // nil without
 	schedule    func(context.Context) error // runs the scheduler; nil without
 	fairness    *objects.Keeper             // nil without

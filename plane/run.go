@@ -171,8 +171,8 @@ func (p *Plane) start(ctx context.Context) error {
 		p.stack.Start("flow control", p.fairness.Run)
 	}
 	p.Caches.Start(p.stack)
-	p.stack.Start("aggregation", p.aggregator.Run)
-	if err := p.stack.Await(ctx, p.aggregator.Ready()); err != nil {
+	p.stack.Start("aggregation", p.Aggregator.Run)
+	if err := p.stack.Await(ctx, p.Aggregator.Ready()); err != nil {
 		return err
 	}
 	if err := p.Authorizers.Start(ctx, p.stack); err != nil {

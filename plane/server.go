@@ -49,7 +49,7 @@ func (p *Plane) makeServer() error {
 		Handlers:      p.tokens.handlers,
 		Authenticator: authenticator,
 		Authorizer:    p.Authorizers.Authorizer,
-		Aggregator:    p.aggregator,
+		Aggregator:    p.Aggregator,
 		Listener:      p.listener,
 		TLS:           p.Credentials.ServerTLS(!p.config.OmitClientCAs),
 		Log:           p.config.Log.WithName("apiserver"),
@@ -123,7 +123,7 @@ func (p *Plane) JoiningNodes() (authn.Authenticator, error) {
 // services: this machine need not forward to cluster IPs.
 func (p *Plane) makeAggregator() (err error) {
 	certificate := p.Credentials.FrontClient.Live()
-	p.aggregator, err = aggregate.New(aggregate.Config{
+	p.Aggregator, err = aggregate.New(aggregate.Config{
 		APIServices:    p.Caches.APIServices,
 		Services:       p.Caches.Services,
 		EndpointSlices: p.Caches.EndpointSlices,

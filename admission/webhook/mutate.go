@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/admission/internal/patched"
@@ -87,7 +88,12 @@ func (m *mutation) round(ctx context.Context) error {
 		if q == nil {
 			continue
 		}
+		began := time.Now()
 		changed, err := m.ask(ctx, i, h, q)
+		took := time.Since(began)
+		if m.r.Waited != nil {
+			m.r.Waited(took)
+		}
 		if changed {
 			m.changed = true
 			m.touched(q)
@@ -99,11 +105,14 @@ func (m *mutation) round(ctx context.Context) error {
 			m.asked[i] = true
 		}
 		if err == nil {
+			m.plugin.called(h, m.r, took, nil)
 			continue
 		}
 		if !m.plugin.forgiven(ctx, h, m.r, err, m.annotation("failed-open.mutation.webhook.admission.k8s.io/", i)) {
+			m.plugin.called(h, m.r, took, err)
 			return refusal(err)
 		}
+		m.plugin.called(h, m.r, took, nil)
 		if ctx.Err() != nil {
 			return outOfTime()
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/planekit/planekit/admission"
 	admissionapi "k8s.io/api/admission/v1"
@@ -13,6 +14,7 @@ import (
 type outcome struct {
 	response *admissionapi.AdmissionResponse
 	err      error
+	took     time.Duration
 }
 
 // Validate calls the validating webhooks that match r, all at once. The error is that of the first
@@ -39,7 +41,12 @@ func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	if ctx.Err() != nil {
 		return outOfTime()
 	}
-	return p.conclude(ctx, r, concerned, askAll(ctx, concerned, asked))
+	began := time.Now()
+	outcomes := askAll(ctx, concerned, asked)
+	if r.Waited != nil {
+		r.Waited(time.Since(began))
+	}
+	return p.conclude(ctx, r, concerned, outcomes)
 }
 
 // askAll asks each of hooks its question.
@@ -53,7 +60,11 @@ func askAll(ctx context.Context, hooks []*hook, asked []*question) []outcome {
 	var asking sync.WaitGroup
 	for i, h := range hooks {
 		if outcomes[i].err == nil {
-			asking.Go(func() { outcomes[i].response, outcomes[i].err = h.ask(ctx, asked[i]) })
+			asking.Go(func() {
+				began := time.Now()
+				outcomes[i].response, outcomes[i].err = h.ask(ctx, asked[i])
+				outcomes[i].took = time.Since(began)
+			})
 		}
 	}
 	asking.Wait()
@@ -74,6 +85,7 @@ func (p *Plugin) conclude(ctx context.Context, r *admission.Request, hooks []*ho
 		} else if p.forgiven(ctx, h, r, err, fmt.Sprintf("failed-open.validating.webhook.admission.k8s.io/round_0_index_%d", i)) {
 			err = nil
 		}
+		p.called(h, r, outcomes[i].took, err)
 		if refused == nil && err != nil {
 			refused = refusal(err)
 		}

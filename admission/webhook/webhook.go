@@ -86,8 +86,30 @@ type Config struct {
 	// Repeat reports whether the mutators before this one must run once more even if no webhook has
 	// changed the object. Nil means that they need not.
 	Repeat func(context.Context) bool
+	// Called, if not nil, is called after each call of a webhook, by many goroutines.
+	Called func(Call)
 	// Log receives failures of webhooks. The zero Logger discards them.
 	Log logr.Logger
+}
+
+// A Call describes a call of a webhook for metrics.
+type Call struct {
+	// Webhook is the webhook's name in its configuration.
+	Webhook string
+	// Mutating is set for mutating webhooks.
+	Mutating  bool
+	Operation admission.Operation
+	// Took covers the answer and, for a mutating webhook, applying its patch.
+	Took time.Duration
+	// Rejected is set if the webhook, or its failure, refuses the request.
+	Rejected bool
+}
+
+// called reports a call of h for r that ended with err, nil if the request may go on.
+func (p *Plugin) called(h *hook, r *admission.Request, took time.Duration, err error) {
+	if p.config.Called != nil {
+		p.config.Called(Call{Webhook: h.name, Mutating: h.mutates, Operation: r.Operation, Took: took, Rejected: err != nil})
+	}
 }
 
 // patience is how long a request waits for the first configurations, as in kube-apiserver.

@@ -93,7 +93,9 @@ type Aggregator struct {
 	closed     bool
 	// Guarded by mu: what other servers have said of themselves, and the probes that
 	// ask them, by the name of the APIService.
-	said   map[string]answer
+	said map[string]answer
+	// Guarded by mu: how often, by reason, each APIService there is became unavailable.
+	losses map[string]map[string]uint64
 	probes map[string]*probe
 }
 
@@ -109,7 +111,7 @@ func New(c Config) (*Aggregator, error) {
 	}
 	a := &Aggregator{
 		config: c, ready: make(chan struct{}),
-		transports: map[identity]*http.Transport{}, said: map[string]answer{}, probes: map[string]*probe{},
+		transports: map[identity]*http.Transport{}, said: map[string]answer{}, probes: map[string]*probe{}, losses: map[string]map[string]uint64{},
 	}
 	a.table.Store(&table{})
 	return a, nil

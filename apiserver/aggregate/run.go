@@ -119,6 +119,11 @@ func (a *Aggregator) update(ctx context.Context, changed chan struct{}, running 
 			delete(a.said, name)
 		}
 	}
+	for name := range a.losses {
+		if _, ok := a.config.APIServices.Get(name); !ok {
+			delete(a.losses, name)
+		}
+	}
 	for name, service := range wanted {
 		if a.probes[name] != nil {
 			continue
@@ -216,6 +221,9 @@ func (a *Aggregator) write(ctx context.Context, s *apiregistration.APIService, c
 	}
 	a.config.Log.V(1).Info("availability changes", "apiService", s.Name, "status", c.Status, "reason", c.Reason, "message", c.Message)
 	_, err := a.config.Status.UpdateStatus(ctx, s)
+	if err == nil {
+		a.lost(old, s)
+	}
 	return err
 }
 

@@ -6,6 +6,8 @@ type SchemaStatus struct {
 	Schema, Level string
 	// Executing and Waiting are the requests that do so now.
 	Executing, Waiting int
+	// SeatsInUse includes lingering seats. SeatsWaiting counts those that the waiting requests need.
+	SeatsInUse, SeatsWaiting int
 	// Dispatched requests have begun to execute. QueueFull and NoSeat count requests that were
 	// rejected with ErrQueueFull and ErrNoSeat.
 	Dispatched, QueueFull, NoSeat uint64

@@ -225,6 +225,7 @@ func (s *queueSet) enqueue(at int, t *Ticket) {
 	s.waiting++
 	t.counts.Waiting++
 	s.waitingSeats += t.width
+	t.counts.SeatsWaiting += t.width
 }
 
 func (s *queueSet) dequeue(t *Ticket) {
@@ -232,6 +233,7 @@ func (s *queueSet) dequeue(t *Ticket) {
 	s.waiting--
 	t.counts.Waiting--
 	s.waitingSeats -= t.width
+	t.counts.SeatsWaiting -= t.width
 }
 
 // link adds t to the requests that execute.
@@ -267,6 +269,7 @@ func (s *queueSet) start(t *Ticket) {
 	}
 	s.link(t)
 	s.inUse += t.charged
+	t.counts.SeatsInUse += t.charged
 	if t.queue != nil {
 		t.queue.executing++
 		s.queueSeats += t.charged
@@ -278,6 +281,7 @@ func (s *queueSet) start(t *Ticket) {
 func (s *queueSet) free(t *Ticket) {
 	t.state = done
 	s.inUse -= t.charged
+	t.counts.SeatsInUse -= t.charged
 	if t.queue != nil {
 		s.queueSeats -= t.charged
 		t.queue = nil

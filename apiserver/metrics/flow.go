@@ -80,8 +80,6 @@ var levelGauges = []levelGauge{
 	ofLevel("lower_limit_seats", "Least number of seats, when all that is lendable is lent.", func(l flowcontrol.LevelStatus) float64 { return float64(l.Min) }),
 	ofLevel("upper_limit_seats", "Greatest number of seats, when all is borrowed that may be.", func(l flowcontrol.LevelStatus) float64 { return float64(l.Max) }),
 	ofLevel("current_limit_seats", "Present number of seats of a priority level.", func(l flowcontrol.LevelStatus) float64 { return float64(l.Limit) }),
-	ofLevel("current_executing_seats", "Seats in use, those that linger included.", func(l flowcontrol.LevelStatus) float64 { return float64(l.SeatsInUse) }),
-	ofLevel("current_inqueue_seats", "Seats that waiting requests need.", func(l flowcontrol.LevelStatus) float64 { return float64(l.SeatsWaiting) }),
 	ofLevel("demand_seats_high_watermark", "Greatest demand of the last period of adjustment.", func(l flowcontrol.LevelStatus) float64 { return float64(l.High) }),
 	ofLevel("demand_seats_average", "Mean demand of the last period of adjustment.", func(l flowcontrol.LevelStatus) float64 { return l.Average }),
 	ofLevel("demand_seats_stdev", "Standard deviation of the demand of the last period of adjustment.", func(l flowcontrol.LevelStatus) float64 { return l.Deviation }),
@@ -89,6 +87,8 @@ var levelGauges = []levelGauge{
 }
 
 var schemaValues = []schemaValue{
+	ofSchema("current_executing_seats", "Seats in use, those that linger included.", prometheus.GaugeValue, func(s flowcontrol.SchemaStatus) float64 { return float64(s.SeatsInUse) }),
+	ofSchema("current_inqueue_seats", "Seats that waiting requests need.", prometheus.GaugeValue, func(s flowcontrol.SchemaStatus) float64 { return float64(s.SeatsWaiting) }),
 	ofSchema("current_executing_requests", "Requests that have seats.", prometheus.GaugeValue, func(s flowcontrol.SchemaStatus) float64 { return float64(s.Executing) }),
 	ofSchema("current_inqueue_requests", "Requests that wait.", prometheus.GaugeValue, func(s flowcontrol.SchemaStatus) float64 { return float64(s.Waiting) }),
 	ofSchema("dispatched_requests_total", "Requests that were let in.", prometheus.CounterValue, func(s flowcontrol.SchemaStatus) float64 { return float64(s.Dispatched) }),

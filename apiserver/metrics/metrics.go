@@ -41,7 +41,10 @@ import (
 // The buckets of kube-apiserver: seconds and bytes.
 var (
 	durations = []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60}
-	sizes     = prometheus.ExponentialBuckets(1000, 10, 7)
+	// objectives begin where a latency is of interest to an objective of the service.
+	objectives = durations[2:]
+	sizes      = prometheus.ExponentialBuckets(1000, 10, 7)
+	bodies     = prometheus.LinearBuckets(50000, 100000, 31)
 )
 
 var requestLabels = []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}
@@ -57,15 +60,32 @@ type Metrics struct {
 	longRunning  *prometheus.GaugeVec
 	storeSeconds *prometheus.HistogramVec
 	storeErrors  *prometheus.CounterVec
+	sliSeconds   *prometheus.HistogramVec
+	terminations *prometheus.CounterVec
+	bodyBytes    *prometheus.HistogramVec
+	deprecated   *prometheus.GaugeVec
+	certificates prometheus.Histogram
 	flow         flow
 	conversion   conversion
+	admitted     admitted
+	checks       checks
 }
 
 // New returns metrics of one server, in a registry of their own.
 func New() *Metrics {
 	m := &Metrics{
-		registry: prometheus.NewRegistry(),
-		flow:     newFlow(), conversion: newConversion(),
+		registry: prometheus.NewRegistry(), admitted: newAdmitted(), checks: newChecks(), certificates: newCertificates(),
+		sliSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_request_sli_duration_seconds", Buckets: objectives,
+			Help: "Response latency distribution (not counting webhook duration and priority & fairness queue wait times) in seconds for each verb, group, version, resource, subresource, scope and component."},
+			requestLabels),
+		terminations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_request_terminations_total",
+			Help: "Number of requests which apiserver terminated in self-defense."}, append([]string{"code"}, requestLabels...)),
+		bodyBytes: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_request_body_size_bytes", Buckets: bodies,
+			Help: "Apiserver request body size in bytes broken out by resource and verb."}, []string{"group", "resource", "verb"}),
+		deprecated: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_requested_deprecated_apis",
+			Help: "Gauge of deprecated APIs that have been requested, broken out by API group, version, resource, subresource, and removed_release."},
+			[]string{"group", "version", "resource", "subresource", "removed_release"}),
+		flow: newFlow(), conversion: newConversion(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_request_total",
 			Help: "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code."},
 			append([]string{"dry_run", "code"}, requestLabels...)),
@@ -87,6 +107,7 @@ func New() *Metrics {
 			Help: "Storage requests that failed, guards which did not hold not counted."}, []string{"operation"}),
 	}
 	m.registry.MustRegister(m.requests, m.seconds, m.bytes, m.inFlight, m.longRunning, m.storeSeconds, m.storeErrors,
+		m.sliSeconds, m.terminations, m.bodyBytes, m.deprecated, m.certificates, m.admitted.step, m.admitted.controller, m.admitted.webhook,
 		m.flow.waits, m.flow.executions, m.flow.seats, m.conversion.requests, m.conversion.seconds, m.conversion.secondsOfVersion,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -102,7 +123,7 @@ func (m *Metrics) Handler() http.Handler {
 
 // Hooks returns the hooks by which the server reports to these metrics.
 func (m *Metrics) Hooks() apiserver.Hooks {
-	return apiserver.Hooks{Began: m.began, Ended: m.served, Converted: m.conversion.observe}
+	return apiserver.Hooks{Began: m.began, Ended: m.served, Converted: m.conversion.observe, Admitted: m.admitted.observeStep, Checked: m.checks.observe}
 }
 
 func (m *Metrics) began(s apiserver.RequestSummary) { m.running(s).Inc() }
@@ -116,11 +137,27 @@ func (m *Metrics) served(s apiserver.RequestSummary) {
 		dryRun = "All"
 	}
 	m.requests.WithLabelValues(append([]string{dryRun, code(s.Code)}, labels...)...).Inc()
-	if !s.LongRunning {
-		m.seconds.WithLabelValues(append([]string{dryRun}, labels...)...).Observe(s.Took.Seconds())
+	m.seconds.WithLabelValues(append([]string{dryRun}, labels...)...).Observe(s.Took.Seconds())
+	if !s.DryRun {
+		m.sliSeconds.WithLabelValues(labels...).Observe((s.Took - s.WebhookTime - s.Flow.Waited).Seconds())
 	}
 	if verb := labels[0]; verb == "GET" || verb == "LIST" {
 		m.bytes.WithLabelValues(labels...).Observe(float64(s.Bytes))
+	}
+	m.unusual(s, labels)
+}
+
+// unusual counts what few requests have.
+func (m *Metrics) unusual(s apiserver.RequestSummary, labels []string) {
+	r := s.Resource
+	if s.Terminated {
+		m.terminations.WithLabelValues(append([]string{code(s.Code)}, labels...)...).Inc()
+	}
+	if s.Deprecated {
+		m.deprecated.WithLabelValues(r.Group, r.Version, r.Resource, s.Subresource, s.RemovedRelease).Set(1)
+	}
+	if verb := bodyVerbs[s.Verb]; verb != "" && s.BodyBytes > 0 && r.Resource != "" {
+		m.bodyBytes.WithLabelValues(r.Group, r.Resource, verb).Observe(float64(s.BodyBytes))
 	}
 }
 
@@ -142,6 +179,9 @@ var verbs = map[string]string{
 	"apply": "APPLY", "delete": "DELETE", "deletecollection": "DELETECOLLECTION",
 	"post": "POST", "put": "PUT", "options": "OPTIONS",
 }
+
+// bodyVerbs are the verbs of requests whose bodies are measured.
+var bodyVerbs = map[string]string{"create": "create", "update": "update", "patch": "patch", "apply": "patch", "delete": "delete", "deletecollection": "delete_collection"}
 
 func labelsOf(s apiserver.RequestSummary) []string {
 	verb := verbs[s.Verb]

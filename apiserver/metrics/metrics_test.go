@@ -100,7 +100,14 @@ func TestSeries(t *testing.T) {
 		`apiserver_current_inflight_requests{request_kind="readOnly"} 1`, // this one
 		`apiserver_current_inflight_requests{request_kind="mutating"} 0`,
 		`apiserver_longrunning_requests{component="apiserver"` + of + `"namespace",subresource="",verb="WATCH",version="v1"} 0`,
-		`apiserver_storage_objects{group="",resource="configmaps"} 1`,
+		`apiserver_request_sli_duration_seconds_count{component="apiserver"` + of + `"namespace",subresource="",verb="WATCH",version="v1"} 1`,
+		`apiserver_request_sli_duration_seconds_count{component="apiserver"` + of + `"resource",subresource="",verb="POST",version="v1"} 1`, // not the dry run
+		`apiserver_request_body_size_bytes_count{group="",resource="configmaps",verb="create"} 2`,
+		`apiserver_request_body_size_bytes_sum{group="",resource="configmaps",verb="create"} 124`,
+		`apiserver_storage_objects{resource="configmaps"} 1`,
+		`apiserver_resource_objects{group="",resource="configmaps"} 1`,
+		`apiserver_flowcontrol_current_executing_seats{flow_schema="exempt",priority_level="exempt"} 1`, // this one
+		`apiserver_flowcontrol_current_inqueue_seats{flow_schema="exempt",priority_level="exempt"} 0`,
 		`etcd_request_duration_seconds_count{operation="create"} 1`,
 		`apiserver_flowcontrol_nominal_limit_seats{priority_level="node-high"} 2`,
 		`apiserver_flowcontrol_current_executing_requests{flow_schema="exempt",priority_level="exempt"} 1`, // this one

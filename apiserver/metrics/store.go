@@ -60,19 +60,43 @@ func (m *Metrics) stored(operation string, began time.Time, err error) {
 	}
 }
 
-// CountObjects shows what count returns as apiserver_storage_objects, whenever
-// the metrics are read. It is called once.
+// StoreSize shows the size of the database of s, if it is known, as apiserver_storage_size_bytes. It is called
+// once.
+func (m *Metrics) StoreSize(s storage.Store) {
+	m.registry.MustRegister(&size{s, prometheus.NewDesc("apiserver_storage_size_bytes",
+		"Size of the storage database file physically allocated in bytes.", []string{"storage_cluster_id"}, nil)})
+}
+
+type size struct {
+	store storage.Store
+	desc  *prometheus.Desc
+}
+
+func (s *size) Describe(out chan<- *prometheus.Desc) { out <- s.desc }
+
+func (s *size) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
+	defer cancel()
+	if bytes, err := storage.Size(ctx, s.store); err == nil {
+		out <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, float64(bytes), "etcd-0")
+	}
+}
+
+// CountObjects shows what count returns as apiserver_storage_objects and apiserver_resource_objects,
+// whenever the metrics are read. It is called once.
 func (m *Metrics) CountObjects(count func(context.Context) (map[schema.GroupResource]int64, error)) {
-	m.registry.MustRegister(&objects{count, prometheus.NewDesc("apiserver_storage_objects",
-		"Number of stored objects at the time of last check split by kind.", []string{"group", "resource"}, nil)})
+	const help = "Number of stored objects at the time of last check split by kind."
+	m.registry.MustRegister(&objects{count, prometheus.NewDesc("apiserver_storage_objects", help, []string{"resource"}, nil),
+		prometheus.NewDesc("apiserver_resource_objects", help, []string{"group", "resource"}, nil)})
 }
 
 type objects struct {
 	count func(context.Context) (map[schema.GroupResource]int64, error)
-	desc  *prometheus.Desc
+	// older is the series that kube-apiserver calls stable. Both say the same.
+	older, newer *prometheus.Desc
 }
 
-func (o *objects) Describe(out chan<- *prometheus.Desc) { out <- o.desc }
+func (o *objects) Describe(out chan<- *prometheus.Desc) { out <- o.older; out <- o.newer }
 
 func (o *objects) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
@@ -82,7 +106,8 @@ func (o *objects) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	for r, n := range counts {
-		out <- prometheus.MustNewConstMetric(o.desc, prometheus.GaugeValue, float64(n), r.Group, r.Resource)
+		out <- prometheus.MustNewConstMetric(o.older, prometheus.GaugeValue, float64(n), r.String())
+		out <- prometheus.MustNewConstMetric(o.newer, prometheus.GaugeValue, float64(n), r.Group, r.Resource)
 	}
 }
 

@@ -18,10 +18,15 @@ import (
 	"maps"
 	"net/http"
 	"net/http/pprof"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 
+	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/admission/plugins"
 	podsecurity "github.com/planekit/planekit/admission/podsecurity/metrics"
+	"github.com/planekit/planekit/admission/webhook"
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/metrics"
 	"github.com/planekit/planekit/plane"
@@ -36,7 +41,7 @@ type Options struct {
 	Profiles bool
 }
 
-// Add makes the control plane of c show what it does. It replaces Controllers.Metrics and Admission.PodSecurity, and calls the functions that
+// Add makes the control plane of c show what it does. It replaces Controllers.Metrics and the hooks of Admission, and calls the functions that
 // Scheduler and Configure have had before its own. Call it once for a plane.Config.
 func Add(c *plane.Config, o Options) error {
 	m, work, decisions, pods := metrics.New(), workmetrics.New(), schedulemetrics.New(), podsecurity.New()
@@ -45,6 +50,12 @@ func Add(c *plane.Config, o Options) error {
 	}
 	scheduler, configure := c.Scheduler, c.Configure
 	c.Controllers.Metrics, c.Admission.PodSecurity = work, pods.Hooks()
+	c.Admission.Metrics.Done = func(name string, phase plugins.Phase, op admission.Operation, took time.Duration, err error) {
+		m.Plugin(name, string(phase), op, took, err)
+	}
+	c.Admission.Webhooks = func(call webhook.Call) {
+		m.Webhook(call.Webhook, call.Mutating, call.Operation, call.Took, call.Rejected)
+	}
 	c.Scheduler = func(s *schedule.Config) {
 		if scheduler != nil {
 			scheduler(s)
@@ -57,14 +68,22 @@ func Add(c *plane.Config, o Options) error {
 				return err
 			}
 		}
-		config.Hooks, config.Store = m.Hooks(), m.Store(config.Store)
-		handlers := map[string]http.Handler{"/metrics": m.Handler()}
+		m.StoreSize(config.Store)
+		config.Hooks, config.Store, config.Authenticator = m.Hooks(), m.Store(config.Store), m.Authenticator(config.Authenticator)
+		handlers := map[string]http.Handler{"/metrics": m.Handler(), "/metrics/slis": m.SLIs()}
 		if o.Profiles {
 			maps.Copy(handlers, profiles())
 		}
 		maps.Copy(handlers, config.Handlers)
 		config.Handlers = handlers
 		m.FlowControl(config.FlowControl)
+		m.Build(func() version.Info { return p.Server.Version() })
+		m.APIServices(func() (all []metrics.APIService) {
+			for _, one := range p.Aggregator.Availability() {
+				all = append(all, metrics.APIService(one))
+			}
+			return all
+		})
 		m.CountObjects(func(ctx context.Context) (map[schema.GroupResource]int64, error) {
 			return p.Server.CountStored(ctx) // the server is there once metrics are read
 		})

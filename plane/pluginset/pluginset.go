@@ -91,6 +91,9 @@ type Options struct {
 	Unsupported []unsupported.Row
 	// PodSecurity receives what Pod Security admission decides.
 	PodSecurity podsecurity.Metrics
+	// Metrics receives the durations of plugins, and Webhooks, if not nil, the calls of webhooks.
+	Metrics  plugins.Metrics
+	Webhooks func(webhook.Call)
 }
 
 // A Set is the plugins of one control plane.
@@ -121,7 +124,7 @@ func New(c Config) (*Set, error) {
 	s := &Set{config: c}
 	var err error
 	s.Chain, err = plugins.New(plugins.Config{
-		Table: append(s.table(), c.More...), Enable: c.Enable, Disable: c.Disable, Configuration: c.Configuration,
+		Table: append(s.table(), c.More...), Enable: c.Enable, Disable: c.Disable, Configuration: c.Configuration, Metrics: c.Metrics,
 	})
 	if err != nil {
 		return nil, err
@@ -355,6 +358,7 @@ func (s *Set) webhooks() (*webhook.Plugin, error) {
 			return admission.Chain{Mutators: s.Mutators[:len(s.Mutators)-1]}.Mutate(ctx, r)
 		}),
 		Repeat: policy.Repeats,
+		Called: s.config.Webhooks,
 		Log:    s.config.Log.WithName("webhooks"),
 	})
 	if err != nil {

@@ -108,6 +108,9 @@ func (s *Store) List(ctx context.Context, prefix storage.Key, o storage.ListOpti
 	return page, nil
 }
 
+// Size implements storage.Sized.
+func (s *Store) Size(ctx context.Context) (int64, error) { return storage.Size(ctx, s.store) }
+
 // Revision implements [storage.Current].
 func (s *Store) Revision(ctx context.Context) (storage.Revision, error) {
 	return storage.Now(ctx, s.store)

@@ -14,6 +14,21 @@ var alarms = map[pb.AlarmType]string{
 	pb.AlarmType_CORRUPT: "the member's data differs from the others'",
 }
 
+// Size returns the size of the database of the first endpoint, as etcd reports it.
+func (s *Store) Size(ctx context.Context) (int64, error) {
+	bounded, cancel := s.bound(ctx, 1)
+	defer cancel()
+	endpoint := ""
+	if all := s.client.Endpoints(); len(all) > 0 { // an embedded etcd has none
+		endpoint = all[0]
+	}
+	response, err := s.client.Status(bounded, endpoint)
+	if err != nil {
+		return 0, fmt.Errorf("etcd: status: %w", translate(ctx, err))
+	}
+	return response.DbSize, nil
+}
+
 // Healthy returns nil if etcd has a quorum, as shown by a linearizable read, and has raised no
 // alarm. The error for an alarm names the member, and NOSPACE or CORRUPT. It is meant for a
 // readiness check every few seconds: reading the alarms costs etcd about as much as a small write.
