@@ -419,6 +419,7 @@ var otherWalls = []wall{
 		{"apiserver", "it has metrics, hooks and handlers"},
 		{"reconcile/metrics", "metrics of controllers"},
 		{"schedule", "metrics of decisions"},
+		{"storage", "keys of the store are named by resource"},
 		{"k8s.io/apimachinery", machinery},
 	}},
 	{packages: "plane/standalone", closed: true, may: []allowance{

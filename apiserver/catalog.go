@@ -33,6 +33,8 @@ type catalog struct {
 	added map[schema.GroupResource][]*servedKind
 	// fixed holds the group versions of Config.
 	fixed map[schema.GroupVersion]bool
+	// places holds the resources by the storage prefix of their objects.
+	places map[string]schema.GroupResource
 	// owners is where objects of all kinds share what their managedFields say.
 	owners *ownership.Shared
 	// documents are the documents about this catalog.
@@ -105,9 +107,10 @@ func (t *catalog) addGroup(name, version string) {
 	}
 }
 
-// checkPlaces finds resources whose records could be taken for each other's.
+// checkPlaces finds resources whose records could be taken for each other's, and sets places.
 func (t *catalog) checkPlaces() error {
 	all := layout.Places{}
+	t.places = map[string]schema.GroupResource{}
 	for _, k := range t.kinds {
 		if k.Answer != nil {
 			continue
@@ -115,6 +118,7 @@ func (t *catalog) checkPlaces() error {
 		if err := all.Add(k.root, schema.GroupResource{Group: k.stored.Group, Resource: k.stored.Plural}.String()); err != nil {
 			return err
 		}
+		t.places[k.root] = schema.GroupResource{Group: k.stored.Group, Resource: k.stored.Plural}
 		if k.Allocation == nil {
 			continue
 		}
@@ -283,6 +287,20 @@ func (k *servedKind) described() documents.Resource {
 		})
 	}
 	return r
+}
+
+// ResourceAt returns the resource whose objects are stored below key or whose object key is, the zero
+// GroupResource if there is none.
+func (s *Server) ResourceAt(key storage.Key) schema.GroupResource {
+	places := s.catalog.Load().places
+	for end := len(s.config.Prefix) + 1; end < len(key); end++ {
+		if key[end] == '/' {
+			if gr, ok := places[string(key[:end+1])]; ok {
+				return gr
+			}
+		}
+	}
+	return schema.GroupResource{}
 }
 
 // CountStored counts the objects in storage by resource. It reads one record of each.

@@ -16,7 +16,7 @@ type flow struct {
 // The buckets of kube-apiserver, in seconds and in seats.
 var (
 	flowDurations = []float64{0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30}
-	flowSeats     = []float64{1, 2, 4, 10}
+	flowSeats     = []float64{1, 2, 4, 8, 16, 32, 64, 100}
 )
 
 func newFlow() flow {

@@ -7,31 +7,33 @@
 //	config.Handlers = map[string]http.Handler{"/metrics": m.Handler()}
 //	server, err := apiserver.New(config)
 //	m.CountObjects(server.CountStored)
+//	m.NameResources(server.ResourceAt)
 //
 // The server asks for the right to get the path /metrics, as for any path.
 //
-// The series are apiserver_request_total, apiserver_request_duration_seconds,
-// apiserver_response_sizes, apiserver_current_inflight_requests,
-// apiserver_longrunning_requests, etcd_request_duration_seconds,
-// etcd_request_errors_total, apiserver_storage_objects, with
-// [Metrics.FlowControl] apiserver_flowcontrol_*, of conversion webhooks
-// apiserver_conversion_webhook_request_total, apiserver_conversion_webhook_duration_seconds and
-// apiserver_crd_conversion_webhook_duration_seconds, and those of the process and the Go runtime. Labels come from what is served, never from what a client
-// made up, so their number is bounded.
+// The series are all that Kubernetes calls STABLE for an API server, those that the rules of
+// kubernetes-mixin read, and those of the process and the Go runtime: of requests (apiserver_request_*,
+// apiserver_response_sizes, apiserver_current_inflight_requests, apiserver_longrunning_requests,
+// apiserver_requested_deprecated_apis), of admission (apiserver_admission_*), of the store
+// (etcd_request_*, apiserver_storage_*, apiserver_resource_objects), of conversion webhooks, with
+// [Metrics.FlowControl] apiserver_flowcontrol_*, with [Metrics.APIServices] aggregator_unavailable_apiservice,
+// and with [Metrics.Build] kubernetes_build_info. COMPATIBILITY.md lists what is missing. Labels come from
+// what is served and configured, never from what a client made up, so that their number is bounded.
 //
-// Objects are counted when they are asked for; where the store does not answer
-// within a second, apiserver_storage_objects is left out of that answer.
+// Objects and the size of the store are found when metrics are read. If the store does not respond
+// within a second, their series are left out of that response.
 //
-// It leaves out histograms of single stages (admission, authorization), ratios of
-// flow control over time, and everything of kube-apiserver's that has no
+// It leaves out ratios of flow control over time, and everything of kube-apiserver's that has no
 // counterpart here.
 package metrics
 
 import (
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/storage"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -60,6 +62,7 @@ type Metrics struct {
 	longRunning  *prometheus.GaugeVec
 	storeSeconds *prometheus.HistogramVec
 	storeErrors  *prometheus.CounterVec
+	resourceAt   atomic.Pointer[func(storage.Key) schema.GroupResource]
 	sliSeconds   *prometheus.HistogramVec
 	terminations *prometheus.CounterVec
 	bodyBytes    *prometheus.HistogramVec
@@ -102,9 +105,9 @@ func New() *Metrics {
 			Help: "Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, scope and component."},
 			requestLabels),
 		storeSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "etcd_request_duration_seconds", Buckets: durations,
-			Help: "Storage request latency in seconds for each operation."}, []string{"operation"}),
+			Help: "Storage request latency in seconds for each operation and object type."}, []string{"operation", "group", "resource"}),
 		storeErrors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcd_request_errors_total",
-			Help: "Storage requests that failed, guards which did not hold not counted."}, []string{"operation"}),
+			Help: "Storage requests that failed, guards which did not hold not counted."}, []string{"operation", "group", "resource"}),
 	}
 	m.registry.MustRegister(m.requests, m.seconds, m.bytes, m.inFlight, m.longRunning, m.storeSeconds, m.storeErrors,
 		m.sliSeconds, m.terminations, m.bodyBytes, m.deprecated, m.certificates, m.admitted.step, m.admitted.controller, m.admitted.webhook,

@@ -56,6 +56,7 @@ func start(t *testing.T) (*apiservertest.Server, func(method, path, body string)
 		c.Handlers = map[string]http.Handler{"/metrics": m.Handler()}
 	}))
 	m.CountObjects(s.CountStored)
+	m.NameResources(s.ResourceAt)
 	m.FlowControl(control)
 	return s, func(method, path, body string) string {
 		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
@@ -108,7 +109,7 @@ func TestSeries(t *testing.T) {
 		`apiserver_resource_objects{group="",resource="configmaps"} 1`,
 		`apiserver_flowcontrol_current_executing_seats{flow_schema="exempt",priority_level="exempt"} 1`, // this one
 		`apiserver_flowcontrol_current_inqueue_seats{flow_schema="exempt",priority_level="exempt"} 0`,
-		`etcd_request_duration_seconds_count{operation="create"} 1`,
+		`etcd_request_duration_seconds_count{group="",operation="create",resource="configmaps"} 1`,
 		`apiserver_flowcontrol_nominal_limit_seats{priority_level="node-high"} 2`,
 		`apiserver_flowcontrol_current_executing_requests{flow_schema="exempt",priority_level="exempt"} 1`, // this one
 		`apiserver_flowcontrol_dispatched_requests_total{flow_schema="exempt",priority_level="exempt"} 8`,

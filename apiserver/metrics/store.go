@@ -26,38 +26,48 @@ type store struct {
 func (s *store) Revision(ctx context.Context) (storage.Revision, error) {
 	began := time.Now()
 	revision, err := storage.Now(ctx, s.Store)
-	s.metrics.stored("revision", began, err)
+	s.metrics.stored("revision", "", began, err)
 	return revision, err
 }
 
 func (s *store) Get(ctx context.Context, key storage.Key, at storage.Revision) (storage.Record, error) {
 	began := time.Now()
 	record, err := s.Store.Get(ctx, key, at)
-	s.metrics.stored("get", began, err)
+	s.metrics.stored("get", key, began, err)
 	return record, err
 }
 
 func (s *store) List(ctx context.Context, prefix storage.Key, o storage.ListOptions) (storage.Page, error) {
 	began := time.Now()
 	page, err := s.Store.List(ctx, prefix, o)
-	s.metrics.stored("list", began, err)
+	s.metrics.stored("list", prefix, began, err)
 	return page, err
 }
 
 func (s *store) Commit(ctx context.Context, c storage.Change) (storage.Record, error) {
 	began := time.Now()
 	record, err := s.Store.Commit(ctx, c)
-	s.metrics.stored(c.Op.String(), began, err)
+	s.metrics.stored(c.Op.String(), c.Key, began, err)
 	return record, err
 }
 
-func (m *Metrics) stored(operation string, began time.Time, err error) {
-	m.storeSeconds.WithLabelValues(operation).Observe(time.Since(began).Seconds())
+func (m *Metrics) stored(operation string, key storage.Key, began time.Time, err error) {
+	var r schema.GroupResource
+	if resourceAt := m.resourceAt.Load(); resourceAt != nil {
+		r = (*resourceAt)(key)
+	}
+	m.storeSeconds.WithLabelValues(operation, r.Group, r.Resource).Observe(time.Since(began).Seconds())
 	switch {
 	case err == nil, errors.Is(err, storage.ErrNotFound), errors.Is(err, storage.ErrExists), errors.Is(err, storage.ErrConflict):
 	default:
-		m.storeErrors.WithLabelValues(operation).Inc()
+		m.storeErrors.WithLabelValues(operation, r.Group, r.Resource).Inc()
 	}
+}
+
+// NameResources names the resources of the store's requests from now on: resourceAt returns the resource of
+// a key, as [apiserver.Server.ResourceAt] does.
+func (m *Metrics) NameResources(resourceAt func(storage.Key) schema.GroupResource) {
+	m.resourceAt.Store(&resourceAt)
 }
 
 // StoreSize shows the size of the database of s, if it is known, as apiserver_storage_size_bytes. It is called

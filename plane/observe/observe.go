@@ -33,6 +33,7 @@ import (
 	workmetrics "github.com/planekit/planekit/reconcile/metrics"
 	"github.com/planekit/planekit/schedule"
 	schedulemetrics "github.com/planekit/planekit/schedule/metrics"
+	"github.com/planekit/planekit/storage"
 )
 
 // Options choose what is seen beside metrics.
@@ -83,6 +84,12 @@ func Add(c *plane.Config, o Options) error {
 				all = append(all, metrics.APIService(one))
 			}
 			return all
+		})
+		m.NameResources(func(key storage.Key) schema.GroupResource {
+			if p.Server == nil {
+				return schema.GroupResource{} // of what New reads
+			}
+			return p.Server.ResourceAt(key)
 		})
 		m.CountObjects(func(ctx context.Context) (map[schema.GroupResource]int64, error) {
 			return p.Server.CountStored(ctx) // the server is there once metrics are read

@@ -26,9 +26,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// These are the buckets of client-go's queues and of controller-runtime, in seconds.
+// These are the buckets of the queues of Kubernetes and of controller-runtime, in seconds.
 var (
-	queueSeconds = prometheus.ExponentialBuckets(10e-9, 10, 12)
+	queueSeconds = prometheus.ExponentialBuckets(10e-9, 10, 10)
 	callSeconds  = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60}
 )
 
