@@ -17,6 +17,7 @@ import (
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/observe"
 	"github.com/planekit/planekit/plane/planetest"
+	"github.com/planekit/planekit/storage"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -106,9 +107,10 @@ func exercise(t *testing.T, send get, paths, wanted []string) map[string]family 
 }
 
 // ours starts a plane with a node and returns its families.
-func ours(t *testing.T) map[string]family {
+func ours(t *testing.T, store storage.Store) map[string]family {
 	t.Helper()
 	p := planetest.Start(t, planetest.Nodes(1), planetest.With(func(c *plane.Config) {
+		c.Store = store
 		if err := observe.Add(c, observe.Options{}); err != nil {
 			t.Error(err)
 		}
@@ -128,8 +130,9 @@ func ours(t *testing.T) map[string]family {
 	nodes := "/api/v1/nodes/" + nodeName(t, p) + "/proxy"
 	send("POST", "/api/v1/namespaces/default/pods", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"probed"},"spec":{"containers":[{"name":"c","image":"busybox",
 		"readinessProbe":{"exec":{"command":["true"]},"periodSeconds":1}}]}}`)
+	send("POST", "/api/v1/namespaces/default/pods", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"homeless"},"spec":{"nodeSelector":{"no":"node"},"containers":[{"name":"c","image":"busybox"}]}}`)
 	return exercise(t, send, []string{"/metrics", "/metrics/slis", nodes + "/metrics/resource", nodes + "/metrics", nodes + "/metrics/probes", nodes + "/metrics/cadvisor"},
-		[]string{"apiserver_admission_webhook_admission_duration_seconds", "aggregator_unavailable_apiservice", "scheduler_pod_scheduling_attempts",
+		[]string{"apiserver_admission_webhook_admission_duration_seconds", "aggregator_unavailable_apiservice", "scheduler_pod_scheduling_attempts", "scheduler_unschedulable_pods",
 			"container_cpu_usage_seconds_total", "prober_probe_total", "apiserver_request_terminations_total"})
 }
 
@@ -186,8 +189,22 @@ func difference(have, want family, ok bool) string {
 	return ""
 }
 
-// TestStable compares a plane with the list of STABLE and BETA metrics of all components.
-func TestStable(t *testing.T) {
+// TestMetrics compares the metrics of a plane with those of Kubernetes.
+func TestMetrics(t *testing.T) {
+	bin, err := stock.Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := stock.NewServer(t, bin, "--disable-admission-plugins", "ServiceAccount")
+	theirs := exercise(t, stockSend(t, s), []string{"/metrics", "/metrics/slis"},
+		[]string{"apiserver_admission_webhook_admission_duration_seconds", "aggregator_unavailable_apiservice", "apiserver_storage_size_bytes"})
+	have := ours(t, shared(t, s))
+	t.Run("Stable", func(t *testing.T) { compareStable(t, have) })
+	t.Run("Server", func(t *testing.T) { compareServer(t, have, theirs) })
+}
+
+// compareStable compares have with the list of STABLE and BETA metrics of all components.
+func compareStable(t *testing.T, have map[string]family) {
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +221,6 @@ func TestStable(t *testing.T) {
 	if err := yaml.Unmarshal(data, &list); err != nil {
 		t.Fatal(err)
 	}
-	have := ours(t)
 	differences := map[string]string{}
 	for _, m := range list {
 		name := strings.Join(slices.DeleteFunc([]string{m.Namespace, m.Subsystem, m.Name}, func(s string) bool { return s == "" }), "_")
@@ -226,16 +242,8 @@ func TestStable(t *testing.T) {
 	compare(t, "### Metrics that are STABLE or BETA", differences)
 }
 
-// TestServer compares the families that both a plane and a running kube-apiserver show.
-func TestServer(t *testing.T) {
-	bin, err := stock.Build(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := stock.NewServer(t, bin, "--disable-admission-plugins", "ServiceAccount")
-	theirs := exercise(t, stockSend(t, s), []string{"/metrics", "/metrics/slis"},
-		[]string{"apiserver_admission_webhook_admission_duration_seconds", "aggregator_unavailable_apiservice"})
-	have := ours(t)
+// compareServer compares the families that both a plane and a running kube-apiserver show, and looks for those of rules.
+func compareServer(t *testing.T, have, theirs map[string]family) {
 	differences, both := map[string]string{}, 0
 	for name, want := range theirs {
 		got, ok := have[name]
@@ -248,8 +256,9 @@ func TestServer(t *testing.T) {
 		}
 	}
 	for _, name := range ofRules {
-		if _, ok := have[name]; !ok {
-			differences[name] = "missing"
+		want, counted := theirs[name]
+		if have, ok := have[name]; counted && !ok {
+			differences[name] = difference(have, want, ok)
 		}
 	}
 	if both < 60 {

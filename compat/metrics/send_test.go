@@ -11,6 +11,8 @@ import (
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/compat/stock"
 	"github.com/planekit/planekit/plane/planetest"
+	"github.com/planekit/planekit/storage"
+	"github.com/planekit/planekit/storage/etcdstore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -21,6 +23,21 @@ func values(t *testing.T, query string) url.Values {
 		t.Fatal(err)
 	}
 	return v
+}
+
+// shared returns a store in the etcd of s, beside the keys of s.
+func shared(t *testing.T, s *stock.Server) storage.Store {
+	t.Helper()
+	etcd, err := etcdstore.Dial(t.Context(), etcdstore.DialConfig{Endpoints: []string{s.Etcd}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = etcd.Close() })
+	store, err := etcdstore.New(etcdstore.Config{Client: etcd, Prefix: "/plane"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
 }
 
 // nodeName returns the name of a node.
