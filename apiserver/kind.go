@@ -213,7 +213,7 @@ func (k *servedKind) encode(ctx context.Context, obj runtime.Object) ([]byte, er
 		return nil, err
 	}
 	media := wire.JSON
-	if k.proto {
+	if k.proto && !k.StoredJSON {
 		media = wire.Proto
 	}
 	return k.codec.Encode(media, obj)

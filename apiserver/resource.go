@@ -55,6 +55,10 @@ type Resource struct {
 	// must have other versions that are.
 	Unserved bool
 
+	// StoredJSON stores objects as JSON although their type has protobuf, as kube-apiserver does with definitions of
+	// resources and APIServices.
+	StoredJSON bool
+
 	// Verbs lists the served verbs; empty means all of create, delete, deletecollection, get, list,
 	// patch, update and watch.
 	Verbs []string

@@ -34,9 +34,9 @@ func Resource(rules RuleCompiler) apiserver.Resource {
 	return apiserver.Resource{
 		Group: apiextensions.GroupName, Version: "v1", Kind: "CustomResourceDefinition", Plural: "customresourcedefinitions",
 		ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"},
-		Conditional: true,
-		New:         func() runtime.Object { return &definition{} },
-		NewList:     func() runtime.Object { return &apiextensions.CustomResourceDefinitionList{} },
+		Conditional: true, StoredJSON: true,
+		New:     func() runtime.Object { return &definition{} },
+		NewList: func() runtime.Object { return &apiextensions.CustomResourceDefinitionList{} },
 		Columns: []apiserver.Column{{
 			Name: "Created At", Type: "date", Steady: true, Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
 			Value: func(obj runtime.Object) any {

@@ -29,7 +29,7 @@ const (
 func APIServices() apiserver.Resource {
 	type service = apiregistrationv1.APIService
 	r := apiserver.For(kinds.APIServices, apiserver.Resource{
-		Conditional: true,
+		Conditional: true, StoredJSON: true,
 		Strategy: define.Strategy[*service]{
 			Default: func(s *service) {
 				if s.Spec.Service != nil {
