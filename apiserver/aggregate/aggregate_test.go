@@ -18,6 +18,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -337,6 +338,11 @@ func TestUnavailable(t *testing.T) {
 		t.Errorf("message: %s", c.Message)
 	}
 	s.answers(t, "down", 503)
+	// Losses from before it was deleted are forgotten.
+	want := []aggregate.Availability{{Name: name, Losses: map[string]uint64{"FailedDiscoveryCheck": 1}}}
+	eventually(t, func() bool { return reflect.DeepEqual(s.aggregator.Availability(), want) }, func() {
+		t.Errorf("Availability() = %v, want %v", s.aggregator.Availability(), want)
+	})
 	if code, body := s.do(t, s.server.Client(), "GET", "/api/v1/configmaps", ""); code != 200 {
 		t.Errorf("own group: %d %s", code, body)
 	}

@@ -335,6 +335,9 @@ func TestQuorumIsDown(t *testing.T) {
 	if err := store.Healthy(t.Context()); err != nil {
 		t.Errorf("health: %v", err)
 	}
+	if size, err := storage.Size(t.Context(), store); err != nil || size < 4096 {
+		t.Errorf("Size() = %d, %v, want at least a page of 4096, nil", size, err)
+	}
 	r, err := store.Commit(t.Context(), storage.Change{Key: "/before", Value: []byte("/before")})
 	if err != nil {
 		t.Fatal(err)
