@@ -81,7 +81,7 @@ func TestEnterEndsWithItsContext(t *testing.T) {
 		begin := time.Now()
 		_, err = c.Enter(ctx, &Request{User: "a", Path: "/"})
 		for _, s := range c.Schemas() {
-			if s.Schema == "work" && s != (SchemaStatus{Schema: "work", Level: "work", Executing: 1, Dispatched: 1, QueueFull: 1, TimedOut: 1}) {
+			if s.Schema == "work" && s != (SchemaStatus{Schema: "work", Level: "work", Executing: 1, SeatsInUse: 1, Dispatched: 1, QueueFull: 1, TimedOut: 1}) {
 				t.Errorf("counted are %+v", s)
 			}
 		}
