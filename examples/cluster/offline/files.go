@@ -26,12 +26,62 @@ http {
 	default_type application/octet-stream;
 	access_log /dev/stdout;
 	sendfile on;
-	server {
-		listen 80 default_server;
-		root /usr/share/nginx/html;
-		index index.html;
-	}
+	include /etc/nginx/conf.d/*.conf;
 }
+`
+
+// nginxServer is in conf.d, as in the public image, so that a volume mounted there replaces it.
+const nginxServer = `server {
+	listen 80 default_server;
+	root /usr/share/nginx/html;
+	index index.html;
+}
+`
+
+// wget is a script around busybox's. The distribution builds busybox without FEATURE_WGET_TIMEOUT,
+// where -T writes its number through a pointer that is missing, and the program crashes. Here the
+// time counts for the whole transfer rather than for each read.
+const wget = `#!/bin/sh
+seconds=
+left=$#
+while [ $left -gt 0 ]; do
+	case $1 in
+	--) break ;;
+	-[cqS]?*)
+		rest=-${1#??}
+		flag=${1%"${1#??}"}
+		shift
+		set -- "$rest" "$@" "$flag"
+		continue ;;
+	-T|--timeout)
+		[ $left -gt 1 ] || exec /bin/busybox wget -T
+		seconds=$2
+		shift
+		left=$((left - 1)) ;;
+	-T*) seconds=${1#-T} ;;
+	--timeout=*) seconds=${1#--timeout=} ;;
+	-[OoPUYt]|--header|--post-data|--post-file)
+		if [ $left -gt 1 ]; then
+			set -- "$@" "$1"
+			shift
+			left=$((left - 1))
+		fi
+		set -- "$@" "$1" ;;
+	*) set -- "$@" "$1" ;;
+	esac
+	shift
+	left=$((left - 1))
+done
+while [ $left -gt 0 ]; do
+	set -- "$@" "$1"
+	shift
+	left=$((left - 1))
+done
+[ -n "$seconds" ] || exec /bin/busybox wget "$@"
+/bin/busybox timeout "$seconds" /bin/busybox wget "$@"
+code=$?
+[ $code != 143 ] || { echo 'wget: download timed out' >&2; code=1; }
+exit $code
 `
 
 // base holds the files of every image with a user in it.
@@ -44,11 +94,12 @@ var base = []file{
 }
 
 func nginxFiles() ([]file, error) {
-	return append([]file{
-		{path: "etc/nginx/nginx.conf", data: []byte(nginxConf), mode: 0o644},
-		{path: "var/log/nginx/", mode: 0o755},
-		{path: "var/lib/nginx/", mode: 0o755},
-	}, base...), nil
+	return append(shell(),
+		file{path: "etc/nginx/nginx.conf", data: []byte(nginxConf), mode: 0o644},
+		file{path: "etc/nginx/conf.d/default.conf", data: []byte(nginxServer), mode: 0o644},
+		file{path: "var/log/nginx/", mode: 0o755},
+		file{path: "var/lib/nginx/", mode: 0o755},
+	), nil
 }
 
 // applets are the programs that busybox is called by. /bin/busybox --list names
@@ -60,15 +111,18 @@ var applets = []string{
 	"nslookup", "od", "pgrep", "ping", "pkill", "printf", "ps", "pwd", "readlink", "realpath", "rm", "rmdir", "route",
 	"sed", "seq", "sh", "sha256sum", "sleep", "sort", "stat", "stty", "sync", "tail", "tar", "tee", "telnet", "test",
 	"timeout", "top", "touch", "tr", "traceroute", "true", "tty", "umount", "uname", "uniq", "uptime", "vi", "watch",
-	"wc", "wget", "which", "whoami", "xargs", "yes",
+	"wc", "which", "whoami", "xargs", "yes",
 }
 
-func busyboxFiles() ([]file, error) {
-	var files []file
+func busyboxFiles() ([]file, error) { return shell(), nil }
+
+// shell returns base, the shell and its programs, which are links to /bin/busybox.
+func shell() []file {
+	files := []file{{path: "usr/bin/wget", data: []byte(wget), mode: 0o755}}
 	for _, name := range applets {
 		files = append(files, file{path: "usr/bin/" + name, link: "/bin/busybox"})
 	}
 	// The shell must be where scripts look for it.
 	files = append(files, file{path: "bin/sh", link: "/bin/busybox"})
-	return append(files, base...), nil
+	return append(files, base...)
 }

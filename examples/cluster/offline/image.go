@@ -49,7 +49,8 @@ type file struct {
 var recipes = []recipe{
 	{
 		repositories: []string{"pause"},
-		tags:         []string{"latest", "3.6", "3.8", "3.9", "3.10", "3.10.1"},
+		// All that a containerd or a kubelet has named by default: it pulls no other as the image of sandboxes.
+		tags: []string{"latest", "3.1", "3.2", "3.3", "3.4.1", "3.5", "3.6", "3.7", "3.8", "3.9", "3.10", "3.10.1", "3.10.2"},
 		files: func() ([]file, error) {
 			binary, err := pauseBinary(runtime.GOARCH)
 			return []file{{path: "pause", data: binary, mode: 0o755}}, err
@@ -66,7 +67,7 @@ var recipes = []recipe{
 	{
 		repositories: []string{"library/nginx"},
 		tags:         []string{"latest"},
-		packages:     []string{"nginx"},
+		packages:     []string{"nginx", "busybox-static"}, // the public image has a shell too
 		files:        nginxFiles,
 		config: v1.Config{
 			Cmd:          []string{"nginx", "-g", "daemon off;"},

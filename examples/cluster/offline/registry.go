@@ -176,7 +176,7 @@ func (i *Images) attempt(ctx context.Context, r recipe) (http.Handler, error) {
 }
 
 // recipesVersion is part of the cache's paths: raise it when a recipe changes.
-const recipesVersion = "1"
+const recipesVersion = "2"
 
 // serve returns a registry that holds image under all names of r. The blobs
 // stay on disk.
