@@ -20,6 +20,7 @@ import (
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/examples/cluster/datadir"
 	"github.com/planekit/planekit/examples/cluster/machine"
+	"github.com/planekit/planekit/examples/cluster/nodeimages"
 	"github.com/planekit/planekit/examples/cluster/objectstore"
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/pki"
@@ -68,6 +69,7 @@ type cluster struct {
 	// invitation is for nodes in other processes; nil where none can join.
 	invitation *join.Invitation
 	shutdowns  nodes.Shutdowns // what ends pods before this machine shuts down
+	records    nodeimages.Records
 	// simulated has the nodes whose containers are simulated.
 	simulated simulatedNodes
 }
@@ -319,6 +321,15 @@ func (c *cluster) invite(ctx context.Context, p *plane.Plane, _ *stack.Stack) er
 	return nil
 }
 
+// joinArgs returns the flags with which a node joins.
+func (c *cluster) joinArgs() []string {
+	args := c.invitation.Args()
+	if c.options.registryMirror != "" {
+		args = append(args, "--registry-mirror", c.options.registryMirror)
+	}
+	return args
+}
+
 // watchShutdown ends the pods of all nodes when this machine shuts down, if --kubelet-config gives them time for
 // that. It is a [plane.Part].
 func (c *cluster) watchShutdown(_ context.Context, _ *plane.Plane, s *stack.Stack) error {
@@ -348,7 +359,7 @@ func (c *cluster) announce(stdout io.Writer, url string) {
 			where = "on this machine, with a --data-dir of its own"
 		}
 		fmt.Fprintf(stdout, "Within 24 hours, this adds a node %s:\n\n  %s --role %s %s\n\n",
-			where, beside("cluster"), roleNode, strings.Join(c.invitation.Args(), " "))
+			where, beside("cluster"), roleNode, strings.Join(c.joinArgs(), " "))
 	}
 	if c.gateway.IsValid() {
 		fmt.Fprintf(stdout, "From pods, Services answer at their names. From this machine, node ports answer at the addresses of nodes (%s get nodes -o wide).\n\n",

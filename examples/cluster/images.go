@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/netip"
+	"net/url"
 
 	"github.com/planekit/planekit/examples/cluster/offline"
 	"github.com/planekit/planekit/plane/stack"
@@ -14,7 +17,10 @@ func (c *cluster) mirrors(ctx context.Context, s *stack.Stack) (map[string]strin
 	if c.runtime == "fake" { // which pulls nothing
 		return nil, nil
 	}
-	if at := c.options.joining.mirror; at != "" {
+	if at := c.options.registryMirror; at != "" {
+		if c.gateway.IsValid() && loopback(at) {
+			return nil, fmt.Errorf("--registry-mirror %s: a machine has a loopback address of its own; name another address of this one, which is %v to machines, or use --machines=false", at, c.gateway)
+		}
 		return offline.Mirrors(at), nil
 	}
 	switch c.options.offlineImages {
@@ -40,4 +46,31 @@ func (c *cluster) registryAddress() string {
 		return ""
 	}
 	return netip.AddrPortFrom(c.gateway, 0).String()
+}
+
+// checkMirror checks --registry-mirror.
+func (o *options) checkMirror() error {
+	if o.registryMirror == "" {
+		return nil
+	}
+	at, err := url.Parse(o.registryMirror)
+	switch {
+	case err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "":
+		return fmt.Errorf("--registry-mirror must be a URL such as http://10.0.0.1:5000, not %q", o.registryMirror)
+	case o.containerdSocket != "":
+		return errors.New("--containerd-socket and --registry-mirror exclude each other: that containerd has mirrors in its own configuration")
+	case o.offlineImages == "on":
+		return errors.New("--offline-images on and --registry-mirror exclude each other")
+	}
+	return nil
+}
+
+// loopback reports whether a URL leads to the machine on which it is used.
+func loopback(at string) bool {
+	u, err := url.Parse(at)
+	if err != nil {
+		return false
+	}
+	address, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && address.IsLoopback()
 }

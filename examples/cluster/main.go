@@ -23,6 +23,7 @@ import (
 	"syscall"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/examples/cluster/nodeimages"
 	"github.com/planekit/planekit/examples/cluster/objectstore"
 	"github.com/spf13/cobra"
 )
@@ -88,7 +89,7 @@ func command(stopNow <-chan struct{}) *cobra.Command {
 		},
 	}
 	o.add(c.Flags())
-	c.AddCommand(objectstore.SnapshotCommand(dataDir))
+	c.AddCommand(objectstore.SnapshotCommand(dataDir), nodeimages.Command(dataDir))
 	return c
 }
 

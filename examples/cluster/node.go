@@ -14,6 +14,7 @@ import (
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/examples/cluster/machine"
+	"github.com/planekit/planekit/examples/cluster/nodeimages"
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/server/tlsfiles"
 	"github.com/planekit/planekit/plane/join"
@@ -45,6 +46,9 @@ func (c *cluster) startNode(ctx context.Context) (announcement, error) {
 	}
 	mirrors, err := c.mirrors(ctx, c.stack)
 	if err != nil {
+		return nil, err
+	}
+	if c.records, err = nodeimages.NewRecords(c.dir.Path()); err != nil {
 		return nil, err
 	}
 	config, err := c.node(place{

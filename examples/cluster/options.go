@@ -41,6 +41,7 @@ type options struct {
 	runtime, containerdSocket   string
 	store                       *objectstore.Options // the flags that say where objects are kept
 	offlineImages, imageCache   string
+	registryMirror              string // URL of a registry to pull from instead of the public ones; empty means none
 	clusterCIDR                 string
 	kube                        *kubeflags.Options // the flags that kube-apiserver and kube-controller-manager have too
 	profiling                   bool
@@ -75,6 +76,7 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.balancerCIDRs, "load-balancer-cidr", nil, "addresses for Services of type LoadBalancer, which the network must lead to a node; may be repeated (default none: such Services stay pending)")
 	flags.BoolVar(&o.restartMachines, "restart-machines", true, "start a machine again that has ended; without, a hangup (SIGHUP) does")
 	flags.StringVar(&o.offlineImages, "offline-images", "auto", "serve pause, nginx and busybox from a registry in this process: on, off, or auto (where the public registry cannot be reached)")
+	flags.StringVar(&o.registryMirror, "registry-mirror", "", "URL of a registry to pull from instead of docker.io and registry.k8s.io; with --role server, it is in the command that adds a node")
 	flags.StringVar(&o.imageCache, "image-cache", "", "directory of the images built for --offline-images (default planekit in the user's cache directory)")
 	flags.BoolVar(&o.profiling, "profiling", true, "serve profiles of this process under /debug/pprof/, to those who may get that path")
 	flags.BoolVar(&o.metricsServer, "metrics-server", true, "serve metrics.k8s.io, which kubectl top shows")
@@ -138,7 +140,7 @@ func (o *options) complete() error {
 	case o.metricResolution < time.Second:
 		return fmt.Errorf("--metric-resolution must be at least 1s, not %v", o.metricResolution)
 	}
-	return errors.Join(o.store.Check(), o.kube.Check(), o.serving.Check(), o.readBalancerPool(), o.absolute())
+	return errors.Join(o.checkMirror(), o.store.Check(), o.kube.Check(), o.serving.Check(), o.readBalancerPool(), o.absolute())
 }
 
 // wantsMachines reports whether nodes are to be machines of their own, if they run on containerd.

@@ -27,8 +27,6 @@ type joining struct {
 	port int32      // of the kubelet's server
 	// cgroup is the parent of the cgroups of pods; empty means one of this cluster's.
 	cgroup string
-	// mirror is the URL of a registry to pull from instead of the public ones; empty means none.
-	mirror string
 	// server is the URL of the server to join by token and caHashes; empty means that a kubeconfig says all.
 	server    string
 	token     string
@@ -45,7 +43,6 @@ func (o *options) addRole(flags *pflag.FlagSet) {
 	flags.StringVar(&o.joining.ipText, "node-ip", "", "with --role node: address by which the others reach it (default the first one of the host)")
 	flags.Int32Var(&o.joining.port, "kubelet-port", 10250, "with --role node: port of the kubelet's server; 0 picks a free one")
 	flags.StringVar(&o.joining.cgroup, "cgroup-root", "", "with --role node: parent of the cgroups of pods (default one of this data directory)")
-	flags.StringVar(&o.joining.mirror, "registry-mirror", "", "with --role node: URL of a registry to pull from instead of docker.io and registry.k8s.io")
 	flags.StringVar(&o.joining.server, "join", "", "with --role node: URL of the server to join, instead of --kubeconfig")
 	flags.StringVar(&o.joining.token, "token", "", "with --join: bootstrap token; not needed once the node has joined")
 	flags.StringVar(&o.joining.tokenFile, "token-file", "", "with --join: file with the bootstrap token, which --token shows to all users of the host")
@@ -59,8 +56,8 @@ func (o *options) addRole(flags *pflag.FlagSet) {
 var (
 	flagsOfNodes = []string{"nodes", "machines", "machine-cidr", "restart-machines", "runtime", "containerd-socket", "offline-images", "image-cache", "kubelet-config", "eviction-hard", "pod-manifest-path"}
 	flagsOfAll   = []string{"nodes", "machines", "machine-cidr", "restart-machines"} // of flagsOfNodes
-	flagsOfNode  = []string{"node-name", "node-ip", "kubelet-port", "cgroup-root", "registry-mirror", "join", "token", "token-file", "discovery-token-ca-cert-hash"}
-	sharedFlags  = []string{"role", "data-dir", "kubeconfig", "tls-cert-file", "tls-private-key-file", "verbosity", "help"}
+	flagsOfNode  = []string{"node-name", "node-ip", "kubelet-port", "cgroup-root", "join", "token", "token-file", "discovery-token-ca-cert-hash"}
+	sharedFlags  = []string{"role", "data-dir", "kubeconfig", "registry-mirror", "tls-cert-file", "tls-private-key-file", "verbosity", "help"}
 )
 
 // uses reports whether a role uses a flag.

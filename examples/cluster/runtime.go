@@ -10,6 +10,7 @@ import (
 
 	"github.com/planekit/planekit/examples/cluster/containerd"
 	"github.com/planekit/planekit/examples/cluster/machine"
+	"github.com/planekit/planekit/examples/cluster/nodeimages"
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/nodes"
@@ -64,10 +65,13 @@ func (c *cluster) placeOf(index int) place {
 
 // node returns the configuration of one node.
 func (c *cluster) node(at place, mirrors map[string]string) (nodes.Config, error) {
-	newRuntime := c.newContainerdRuntime
+	newRuntime := func(at place, mirrors map[string]string) (nodes.Runtime, error) {
+		runtime, err := c.newContainerdRuntime(at, mirrors)
+		return recordedRuntime{runtime, at.name, c.records}, err
+	}
 	if c.runtime == "fake" {
 		newRuntime = func(at place, _ map[string]string) (nodes.Runtime, error) {
-			return c.simulated.add(at.name, c.socketPath(at.dir, at.name+".sock")), nil
+			return c.simulated.add(at.name, c.socketPath(at.dir, at.name+".sock")), c.records.Add(at.name, nodeimages.Simulated, "")
 		}
 	}
 	runtime, err := newRuntime(at, mirrors)
@@ -76,6 +80,21 @@ func (c *cluster) node(at place, mirrors map[string]string) (nodes.Config, error
 		Server: c.options.kubelet.Server, Kubelet: c.options.configureKubelet, Started: func(k *kubelet.Kubelet) { c.shutdowns.Add(k) },
 		Moved: c.moved, StopNow: c.options.stopNow, Log: c.log,
 	}, err
+}
+
+// recordedRuntime records its socket for the command "image".
+type recordedRuntime struct {
+	nodes.Runtime
+	node    string
+	records nodeimages.Records
+}
+
+func (r recordedRuntime) Start(ctx context.Context, s *stack.Stack) (string, error) {
+	socket, err := r.Runtime.Start(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	return socket, r.records.Add(r.node, nodeimages.Containerd, socket)
 }
 
 // startNodes starts all nodes, in this process or as machines, and waits until each is ready for pods. It is a
@@ -90,7 +109,16 @@ func (c *cluster) startNodes(ctx context.Context, p *plane.Plane, s *stack.Stack
 			return err
 		}
 	}
+	if c.records, err = nodeimages.NewRecords(c.dir.Path()); err != nil {
+		return err
+	}
 	if c.startMachines != nil {
+		for index := range c.options.nodes {
+			at := c.placeOf(index)
+			if err := c.records.Add(at.name, nodeimages.Machine, at.dir); err != nil {
+				return err
+			}
+		}
 		return c.startMachines(ctx, p, s, mirrors["docker.io"])
 	}
 	if err := c.startServices(p, s); err != nil {
