@@ -7,6 +7,19 @@ var exampleWalls = []wall{
 		{"cni", "its file lock: one process builds an image at a time"},
 		{"github.com/go-logr/logr", logging},
 	}},
+	{packages: "examples/cluster/imagefile", closed: true, may: []allowance{
+		{"github.com/google/go-containerregistry", "indexes, manifests, configurations and digests"},
+	}},
+	{packages: "examples/cluster/nodeimages", closed: true, may: []allowance{
+		{"examples/cluster/imagefile", "it brings the images of files to nodes"},
+		{"github.com/google/go-containerregistry", "the descriptors of manifests and blobs"},
+		{"kubelet/cri", "a runtime says which images and containers it has"},
+		{"kubelet/images", "names of images are checked in one way"},
+		{"k8s.io/cri-api", "a runtime says which images and containers it has"},
+		{"google.golang.org/grpc", "images are written to containerd by its own API"},
+		{"google.golang.org/protobuf", "the messages of that API"},
+		{"github.com/spf13", "the command line"},
+	}},
 	{packages: "examples/cluster/containerd", closed: true, may: []allowance{
 		{"github.com/go-logr/logr", logging},
 		{"go.etcd.io/bbolt", "containerd's database of snapshots"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
@@ -66,7 +67,11 @@ func (e *PlatformError) Error() string {
 	if e.Image != "" {
 		image = "image " + e.Image
 	}
-	return fmt.Sprintf("%s is not for this machine, which is %v; it is for %v", image, e.Want, e.Have)
+	var have []string
+	for _, platform := range e.Have {
+		have = append(have, platform.String())
+	}
+	return fmt.Sprintf("%s is not for this machine, which is %v; it is for %s", image, e.Want, strings.Join(have, ", "))
 }
 
 // Images returns the images of the file for a platform. Each image must be for it.
