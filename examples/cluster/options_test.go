@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -53,6 +54,9 @@ func TestOptionsRefused(t *testing.T) {
 		{"--nodes 300", "--nodes must be between 0 and 256"},
 		{"--nodes 2 --containerd-socket /run/x.sock", "use --nodes 1"},
 		{"--runtime fake --containerd-socket /run/x.sock", "exclude each other"},
+		{"--registry-mirror 10.0.0.1:5000", `--registry-mirror must be a URL such as http://10.0.0.1:5000, not "10.0.0.1:5000"`},
+		{"--registry-mirror http://h:1 --containerd-socket /run/x.sock", "--containerd-socket and --registry-mirror exclude each other"},
+		{"--registry-mirror http://h:1 --offline-images on", "--offline-images on and --registry-mirror exclude each other"},
 		{"--etcd-servers https://h:2379 --storage memory", "exclude each other"},
 		{"--etcd-certfile c", "go together"},
 		{"--audit-policy-file p", "go together"},
@@ -70,6 +74,29 @@ func TestOptionsRefused(t *testing.T) {
 	} {
 		if _, err := parse(strings.Fields(test.arguments)...); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want %q", test.arguments, err, test.want)
+		}
+	}
+}
+
+// TestMirror: nodes of each role pull from the registry that --registry-mirror names, unless they cannot reach it.
+func TestMirror(t *testing.T) {
+	gateway := netip.MustParseAddr("10.199.0.1")
+	for _, test := range []struct {
+		mirror  string
+		gateway netip.Addr // valid if nodes are machines
+		want    string     // empty means an error
+	}{
+		{"http://10.0.0.1:5000", netip.Addr{}, "http://10.0.0.1:5000"},
+		{"http://10.0.0.1:5000", gateway, "http://10.0.0.1:5000"},
+		{"http://127.0.0.1:5000", netip.Addr{}, "http://127.0.0.1:5000"},
+		{"http://127.0.0.1:5000", gateway, ""},
+		{"http://[::1]:5000", gateway, ""},
+		{"https://localhost", gateway, ""},
+	} {
+		c := cluster{options: options{registryMirror: test.mirror}, runtime: "containerd", gateway: test.gateway}
+		mirrors, err := c.mirrors(t.Context(), nil)
+		if got := mirrors["registry.k8s.io"]; got != test.want || mirrors["docker.io"] != got || (err == nil) != (test.want != "") {
+			t.Errorf("mirrors of --registry-mirror %s with the gateway %v: %v, %v, want %q", test.mirror, test.gateway, mirrors, err, test.want)
 		}
 	}
 }

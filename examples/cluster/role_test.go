@@ -122,9 +122,14 @@ func TestUnusedFlags(t *testing.T) {
 // TestJoin adds a node with the command that a server prints, and again without a token, with the credentials that
 // it got.
 func TestJoin(t *testing.T) {
-	server := startServer(t, t.TempDir(), "--storage", "memory")
+	const mirror = "http://10.0.0.1:5000"
+	server := startServer(t, t.TempDir(), "--storage", "memory", "--registry-mirror", mirror)
 	dir := t.TempDir()
-	arguments := append(strings.Fields(server.invitation(t))[3:], "--data-dir", dir) // after the program and its role
+	command := server.invitation(t)
+	if !strings.HasSuffix(command, " --registry-mirror "+mirror) {
+		t.Errorf("the command that adds a node is %q, want it with --registry-mirror %s", command, mirror)
+	}
+	arguments := append(strings.Fields(command)[3:], "--data-dir", dir) // after the program and its role
 	begin := time.Now()
 	first := startFakeNode(t, "joined", arguments...)
 	t.Logf("joined after %v", time.Since(begin))
