@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// TestSummaries: the hooks are told where requests waited, why they ended and whether they are for a deprecated resource.
+// TestSummaries: the hooks receive where requests waited, why they ended and whether they are for a deprecated resource.
 func TestSummaries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

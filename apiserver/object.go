@@ -166,7 +166,7 @@ func (k *servedKind) partialOf(i *item) ([]byte, error) {
 	return k.encodeOnce(i, &i.Object.partial, func() runtime.Object { return shown(partial(i.Object.Object), i.Object.hidden) })
 }
 
-// An object that is kept as JSON has at most so many bytes for each that is stored, and so many more: a definition may
+// An object is kept as JSON up to this multiple of what is stored, and these bytes more: a definition may
 // have given thousands of small objects a large default.
 const keptGrowth, keptMore = 8, 4 << 10
 

@@ -10,7 +10,7 @@ import (
 // Availability describes an APIService for metrics.
 type Availability struct {
 	Name string
-	// Available is that of the condition Available.
+	// Available is the status of the condition Available.
 	Available bool
 	// Losses counts, by reason, how often it became unavailable.
 	Losses map[string]uint64

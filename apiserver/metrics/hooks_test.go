@@ -135,7 +135,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestCertificates: the lifetimes of the certificates count with which users were authenticated, not those of others.
+// TestCertificates: the lifetimes of the certificates count with which users were authenticated, not those of other certificates.
 func TestCertificates(t *testing.T) {
 	for _, one := range []struct {
 		name string
