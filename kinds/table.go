@@ -160,37 +160,37 @@ var (
 var (
 	ValidatingAdmissionPolicies = kind.Kind[*admissionregistrationv1.ValidatingAdmissionPolicy]{
 		Group: admissionregistrationv1.GroupName, Version: "v1", Kind: "ValidatingAdmissionPolicy",
-		Plural:  "validatingadmissionpolicies",
+		Plural: "validatingadmissionpolicies", Categories: []string{"api-extensions"},
 		New:     object[admissionregistrationv1.ValidatingAdmissionPolicy],
 		NewList: list[admissionregistrationv1.ValidatingAdmissionPolicyList],
 	}
 	ValidatingAdmissionPolicyBindings = kind.Kind[*admissionregistrationv1.ValidatingAdmissionPolicyBinding]{
 		Group: admissionregistrationv1.GroupName, Version: "v1", Kind: "ValidatingAdmissionPolicyBinding",
-		Plural:  "validatingadmissionpolicybindings",
+		Plural: "validatingadmissionpolicybindings", Categories: []string{"api-extensions"},
 		New:     object[admissionregistrationv1.ValidatingAdmissionPolicyBinding],
 		NewList: list[admissionregistrationv1.ValidatingAdmissionPolicyBindingList],
 	}
 	MutatingAdmissionPolicies = kind.Kind[*admissionregistrationv1.MutatingAdmissionPolicy]{
 		Group: admissionregistrationv1.GroupName, Version: "v1", Kind: "MutatingAdmissionPolicy",
-		Plural:  "mutatingadmissionpolicies",
+		Plural: "mutatingadmissionpolicies", Categories: []string{"api-extensions"},
 		New:     object[admissionregistrationv1.MutatingAdmissionPolicy],
 		NewList: list[admissionregistrationv1.MutatingAdmissionPolicyList],
 	}
 	MutatingAdmissionPolicyBindings = kind.Kind[*admissionregistrationv1.MutatingAdmissionPolicyBinding]{
 		Group: admissionregistrationv1.GroupName, Version: "v1", Kind: "MutatingAdmissionPolicyBinding",
-		Plural:  "mutatingadmissionpolicybindings",
+		Plural: "mutatingadmissionpolicybindings", Categories: []string{"api-extensions"},
 		New:     object[admissionregistrationv1.MutatingAdmissionPolicyBinding],
 		NewList: list[admissionregistrationv1.MutatingAdmissionPolicyBindingList],
 	}
 	MutatingWebhookConfigurations = kind.Kind[*admissionregistrationv1.MutatingWebhookConfiguration]{
 		Group: admissionregistrationv1.GroupName, Version: "v1", Kind: "MutatingWebhookConfiguration",
-		Plural:  "mutatingwebhookconfigurations",
+		Plural: "mutatingwebhookconfigurations", Categories: []string{"api-extensions"},
 		New:     object[admissionregistrationv1.MutatingWebhookConfiguration],
 		NewList: list[admissionregistrationv1.MutatingWebhookConfigurationList],
 	}
 	ValidatingWebhookConfigurations = kind.Kind[*admissionregistrationv1.ValidatingWebhookConfiguration]{
 		Group: admissionregistrationv1.GroupName, Version: "v1", Kind: "ValidatingWebhookConfiguration",
-		Plural:  "validatingwebhookconfigurations",
+		Plural: "validatingwebhookconfigurations", Categories: []string{"api-extensions"},
 		New:     object[admissionregistrationv1.ValidatingWebhookConfiguration],
 		NewList: list[admissionregistrationv1.ValidatingWebhookConfigurationList],
 	}

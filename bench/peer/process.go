@@ -41,13 +41,14 @@ func Launch(log, program string, arguments ...string) (*Process, error) {
 	return p, nil
 }
 
-// Stop interrupts the program and waits for its end.
+// Stop interrupts the program and waits for its end. A cluster takes up to the grace period of its pods: a program that is
+// stopped before it has set up its signals is killed after 30 seconds.
 func (p *Process) Stop() error {
 	_ = p.Process.Signal(syscall.SIGINT)
 	select {
 	case <-p.ended:
 		return nil
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		_ = p.Process.Kill()
 		<-p.ended
 		return fmt.Errorf("%s did not stop", p.Path)
