@@ -429,6 +429,14 @@ func (p *Plane) URL() string {
 	return "https://" + net.JoinHostPort(host, port)
 }
 
+// advertisedURL returns the URL at which other machines reach the API server, as far as it is known.
+func (p *Plane) advertisedURL() string {
+	if !p.config.Advertise.IsValid() {
+		return p.URL()
+	}
+	return "https://" + p.config.Advertise.String()
+}
+
 // Kubeconfig returns the administrator's configuration.
 func (p *Plane) Kubeconfig() *kubeconfig.Config { return p.Credentials.Kubeconfig(p.URL()) }
 

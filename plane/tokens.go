@@ -46,7 +46,7 @@ func (p *Plane) newTokens(api *client.Client) (*tokens, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tokens{signer: signer, handlers: serviceaccount.Handlers(p.Issuer(), p.URL()+serviceaccount.JWKSPath, keys)}
+	t := &tokens{signer: signer, handlers: serviceaccount.Handlers(p.Issuer(), p.advertisedURL()+serviceaccount.JWKSPath, keys)}
 	t.authenticator, err = serviceaccount.New(serviceaccount.Config{
 		Issuers: p.Audiences(), Audiences: p.Audiences(), Keys: keys,
 		Accounts: lookup(p.Caches.ServiceAccounts.Get, typed.ServiceAccounts(api).Get),
