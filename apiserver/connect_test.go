@@ -36,7 +36,7 @@ func running() apiserver.Resource {
 				}
 			}), nil
 		}},
-		apiserver.Proxy{Name: "exec", Verbs: []string{"create"}, Connect: func(runtime.Object) (http.Handler, error) {
+		apiserver.Proxy{Name: "exec", Kind: "PodExecOptions", Options: func() runtime.Object { return &corev1.PodExecOptions{} }, Verbs: []string{"create"}, Connect: func(runtime.Object) (http.Handler, error) {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Method) }), nil
 		}},
 	}
@@ -51,12 +51,14 @@ func TestConnect(t *testing.T) {
 			return authz.Allow, "", nil
 		})),
 		apiservertest.WithAdmission(admit{validate: func(_ context.Context, r *admission.Request) error {
-			admitted = string(r.Operation) + " " + r.Subresource
+			options, _ := r.Object.(*corev1.PodExecOptions)
+			admitted = fmt.Sprintf("%s %s %s %+v %v", r.Operation, r.Subresource, r.Kind.Kind, options, r.OldObject)
 			return nil
 		}}))
 	a := &api{t, s.Client(), s.URL}
 	a.create(podPath, pod("p", ""))
 	a.create(podPath, pod("idle", ""))
+	admitted = ""
 	response, err := s.Client().Get(s.URL + podPath + "/p/log?follow=true")
 	if err != nil {
 		t.Fatal(err)
@@ -65,14 +67,18 @@ func TestConnect(t *testing.T) {
 	if line, err := bufio.NewReader(response.Body).ReadString('\n'); err != nil || line != "p follow=true\n" {
 		t.Errorf("%q, %v", line, err)
 	}
-	if asked != "get pods/log" || admitted != "CONNECT log" {
+	if asked != "get pods/log" || admitted != "" {
 		t.Errorf("asked %s, admitted %s", asked, admitted)
 	}
 	a.want(a.do("GET", podPath+"/p/exec", ""), 200, "GET")
 	if asked != "create pods/exec" {
 		t.Errorf("exec by GET asked for %s", asked)
 	}
-	a.want(a.do("POST", podPath+"/p/exec", ""), 200, "POST")
+	a.want(a.do("POST", podPath+"/p/exec?command=ls&command=-l&stdin=true&tty=0&container=c", ""), 200, "POST")
+	options := &corev1.PodExecOptions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodExecOptions"}, Command: []string{"ls", "-l"}, Stdin: true, Container: "c"}
+	if want := fmt.Sprintf("CONNECT exec PodExecOptions %+v <nil>", options); admitted != want {
+		t.Errorf("exec was admitted as %s, want %s", admitted, want)
+	}
 	a.want(a.do("POST", podPath+"/p/log", ""), 405, "")
 	a.want(a.do("GET", podPath+"/idle/log", ""), 400, "has not started")
 	a.want(a.do("GET", podPath+"/none/log", ""), 404, `pods "none" not found`)
@@ -136,5 +142,47 @@ func TestAnswer(t *testing.T) {
 	list := into[metav1.APIResourceList](t, a.do("GET", "/apis/authorization.k8s.io/v1", ""))
 	if verbs := list.APIResources[0].Verbs; len(verbs) != 1 || verbs[0] != "create" {
 		t.Errorf("verbs %v", verbs)
+	}
+}
+
+// TestConnectOptions: admission sees the path below a proxy, and numbers that are none are refused.
+func TestConnectOptions(t *testing.T) {
+	r := pods()
+	reached := func(runtime.Object) (http.Handler, error) {
+		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), nil
+	}
+	r.Subresources = []apiserver.Subresource{
+		apiserver.Proxy{Name: "proxy", Kind: "PodProxyOptions", Options: func() runtime.Object { return &corev1.PodProxyOptions{} }, Verbs: []string{"get"}, Paths: true, Connect: reached},
+		apiserver.Proxy{Name: "portforward", Kind: "PodPortForwardOptions", Options: func() runtime.Object { return &corev1.PodPortForwardOptions{} }, Verbs: []string{"create"}, Connect: reached},
+	}
+	var admitted string
+	s := apiservertest.Start(t, apiservertest.WithResources(r), apiservertest.WithAdmission(admit{validate: func(_ context.Context, r *admission.Request) error {
+		admitted = ""
+		switch o := r.Object.(type) {
+		case *corev1.PodProxyOptions:
+			admitted = o.Path
+		case *corev1.PodPortForwardOptions:
+			admitted = fmt.Sprint(o.Ports)
+		}
+		return nil
+	}}))
+	a := &api{t, s.Client(), s.URL}
+	a.create(podPath, pod("p", ""))
+	for _, c := range []struct {
+		path, admitted string
+		code           int
+	}{
+		{"/p/proxy", "", 200},
+		{"/p/proxy/", "/", 200},
+		{"/p/proxy/a/proxy/b/?path=/other", "/a/proxy/b/", 200},
+		{"/https:p:443/proxy/x", "/x", 200},
+		{"/p/portforward?ports=80&ports=443", "[80 443]", 200},
+		{"/p/portforward?ports=x", "", 400},
+		{"/p/portforward?ports=4294967376", "", 400},
+	} {
+		admitted = ""
+		if got := a.do("GET", podPath+c.path, ""); got.code != c.code || admitted != c.admitted {
+			t.Errorf("GET %s = %d %.200s, admitted with %q, want %d and %q", c.path, got.code, got.body, admitted, c.code, c.admitted)
+		}
 	}
 }

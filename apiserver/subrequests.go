@@ -308,12 +308,19 @@ func (s *Server) connect(q *request, p Proxy) error {
 		return err
 	}
 	obj := i.Object.Object
-	in := q.admissionRequest(admission.Connect, nil, obj, false)
-	if err := s.admitter.mutate(q, in); err != nil {
+	options, err := p.options(q.r.URL.Query(), q.behind())
+	if err != nil {
 		return err
 	}
-	if err := s.admitter.validate(q, in); err != nil {
-		return err
+	if options != nil {
+		options.GetObjectKind().SetGroupVersionKind(q.bodyKind())
+		in := q.admissionRequest(admission.Connect, options, nil, false)
+		if err := s.admitter.mutate(q, in); err != nil {
+			return err
+		}
+		if err := s.admitter.validate(q, in); err != nil {
+			return err
+		}
 	}
 	handler, err := p.Connect(obj)
 	if err != nil {

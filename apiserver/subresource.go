@@ -126,7 +126,9 @@ type Proxy struct {
 	Verbs []string
 	// Kind is the kind that discovery shows; empty means the resource's.
 	Kind string
-	// Options, if not nil, returns an empty object whose fields OpenAPI shows as the parameters of the query.
+	// Options, if not nil, returns an empty object whose fields OpenAPI shows as the parameters of the query. With a Kind, it is
+	// what admission sees of a connection; the path below the subresource is its field path. A subresource without is
+	// read, which admission does not see.
 	Options func() runtime.Object
 	// Connect returns the handler of a request, after authorization and admission. The handler may
 	// stream and take over the connection. parent is shared and must not be changed. Required.
