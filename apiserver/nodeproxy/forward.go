@@ -52,6 +52,8 @@ type backend struct {
 	node string
 	// kubelet says that it is the node's kubelet, which does not redirect.
 	kubelet bool
+	// prefix is the part of the client's path that leads to the server; redirects lead through it. Empty leaves them.
+	prefix string
 }
 
 // forward carries the request to another server, upgrades included, without
@@ -70,6 +72,9 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request, to backend) erro
 		Rewrite: func(q *httputil.ProxyRequest) {
 			q.Out.URL, q.Out.Host = to.url, ""
 			strip(q.Out.Header)
+			if to.prefix != "" {
+				q.Out.Header.Set("X-Forwarded-Uri", q.In.URL.EscapedPath())
+			}
 		},
 		Transport:     to.by,
 		FlushInterval: -1,
@@ -77,6 +82,7 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request, to backend) erro
 			if to.kubelet && answer.StatusCode >= 300 && answer.StatusCode < 400 {
 				return errRedirect
 			}
+			to.relocate(answer, r)
 			upgraded.Guard(answer, p.config.Streams, cancel)
 			return nil
 		},

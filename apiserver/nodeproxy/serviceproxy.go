@@ -25,7 +25,7 @@ func (p *Proxy) ServiceProxy(parent runtime.Object) (http.Handler, error) {
 	}
 	return handler(func(w http.ResponseWriter, r *http.Request) error {
 		target, err := parseTarget(r.URL.Path, "services")
-		if err != nil {
+		if err != nil || target.endWithSlash(w, r) {
 			return err
 		}
 		port, err := portName(service, target.port)
@@ -40,7 +40,7 @@ func (p *Proxy) ServiceProxy(parent runtime.Object) (http.Handler, error) {
 		if target.scheme != "" {
 			address.Scheme = target.scheme
 		}
-		return p.forward(w, r, backend{url: address, by: p.pods, node: node})
+		return p.forward(w, r, backend{url: address, by: p.pods, node: node, prefix: target.prefix(r)})
 	}), nil
 }
 

@@ -101,7 +101,7 @@ func (p *Proxy) NodeProxy(parent runtime.Object) (http.Handler, error) {
 	node := parent.(*corev1.Node)
 	return handler(func(w http.ResponseWriter, r *http.Request) error {
 		target, err := parseTarget(r.URL.Path, "nodes")
-		if err != nil {
+		if err != nil || target.endWithSlash(w, r) {
 			return err
 		}
 		to, err := p.kubeletOf(node)
@@ -121,7 +121,7 @@ func (p *Proxy) PodProxy(parent runtime.Object) (http.Handler, error) {
 	pod := parent.(*corev1.Pod)
 	return handler(func(w http.ResponseWriter, r *http.Request) error {
 		target, err := parseTarget(r.URL.Path, "pods")
-		if err != nil {
+		if err != nil || target.endWithSlash(w, r) {
 			return err
 		}
 		address, err := netip.ParseAddr(pod.Status.PodIP)
@@ -138,7 +138,7 @@ func (p *Proxy) PodProxy(parent runtime.Object) (http.Handler, error) {
 		if target.scheme != "" {
 			to.Scheme = target.scheme
 		}
-		return p.forward(w, r, backend{url: to, by: p.pods, node: pod.Spec.NodeName})
+		return p.forward(w, r, backend{url: to, by: p.pods, node: pod.Spec.NodeName, prefix: target.prefix(r)})
 	}), nil
 }
 
@@ -156,7 +156,10 @@ func podPort(pod *corev1.Pod, port string) string {
 }
 
 // target holds the meaning of the path of a request for the subresource proxy.
-type target struct{ scheme, port, path string }
+type target struct {
+	scheme, port, path string
+	bare               bool // nothing follows the subresource, not even a slash
+}
 
 // parseTarget reads .../RESOURCE/[SCHEME:]NAME[:PORT]/proxy[/PATH]. The port of a service may be its name.
 func parseTarget(path, resource string) (target, error) {
@@ -170,7 +173,7 @@ func parseTarget(path, resource string) (target, error) {
 	if len(segments) < at+3 || segments[at] != resource || segments[at+2] != "proxy" {
 		return target{}, apierrors.NewBadRequest("not the path of a proxy")
 	}
-	t := target{path: "/" + strings.Join(segments[at+3:], "/")}
+	t := target{path: "/" + strings.Join(segments[at+3:], "/"), bare: len(segments) == at+3}
 	name := strings.Split(segments[at+1], ":")
 	switch len(name) {
 	case 1:
