@@ -27,7 +27,7 @@ func TestSummaries(t *testing.T) {
 			c.FlowControl = control
 			c.Resources = append(c.Resources, apiserver.Resource{
 				Version: "v1", Kind: "Endpoints", Plural: "endpoints", Namespaced: true,
-				New:     func() runtime.Object { return &corev1.Endpoints{} },
+				New:     func() runtime.Object { return &corev1.Endpoints{} }, //lint:ignore SA1019 the deprecated kind is what is tested
 				NewList: func() runtime.Object { return &corev1.EndpointsList{} },
 			})
 			c.Hooks.Ended = func(s apiserver.RequestSummary) {

@@ -142,7 +142,6 @@ require (
 	github.com/peterbourgon/diskv v2.0.1+incompatible // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/pquerna/cachecontrol v0.1.0 // indirect
-	github.com/prometheus/common v0.67.5 // indirect
 	github.com/prometheus/procfs v0.19.2 // indirect
 	github.com/robfig/cron/v3 v3.0.1 // indirect
 	github.com/rogpeppe/go-internal v1.14.1 // indirect
@@ -221,6 +220,7 @@ require (
 	github.com/miekg/dns v1.1.73
 	github.com/planekit/planekit v0.0.0
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2
+	github.com/prometheus/common v0.67.5
 	github.com/vishvananda/netns v0.0.5
 	github.com/zitadel/oidc/v3 v3.38.1
 	golang.org/x/sync v0.24.0
