@@ -12,13 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A converted object is bounded as the body of a request is: in bytes, in depth, and in values, of which a small one
-// may have freeValues, and a larger one one more for each valueSize bytes.
+// A converted object is bounded as the body of a request is, in depth and in values, of which a small one may have freeValues,
+// and a larger one one more for each valueSize bytes. The bytes of a whole answer are bounded before.
 const (
-	maxConverted = 3 << 20
-	maxDepth     = 256
-	freeValues   = 40_000
-	valueSize    = 24
+	maxDepth   = 256
+	freeValues = 40_000
+	valueSize  = 24
 )
 
 // accept returns the object that a webhook has made of original, after checking that it is the same object. A
@@ -26,9 +25,6 @@ const (
 // the answer. Errors have kube-apiserver's words.
 func (v *version) accept(ctx context.Context, original *Object, data []byte, index int) (*Object, error) {
 	from := original.GroupVersionKind()
-	if len(data) > maxConverted {
-		return nil, fmt.Errorf("conversion webhook for %v returned invalid object at index %d: %d bytes, of at most %d", from, index, len(data), maxConverted)
-	}
 	limits := bodycost.Limits{Depth: maxDepth, Bytes: math.MaxInt, Values: freeValues + len(data)/valueSize}
 	if _, err := bodycost.Dynamic(ctx, data, limits); err != nil {
 		return nil, fmt.Errorf("conversion webhook for %v returned invalid object at index %d: %w", from, index, err)
