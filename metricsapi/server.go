@@ -122,7 +122,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// askSoon has a kubelet asked soon.
+// askSoon queries a kubelet soon.
 func (s *Server) askSoon(node string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -156,7 +156,7 @@ func hasStarted(old, pod *corev1.Pod) bool {
 const failuresToLog = 2
 
 // When a container has started, two questions come soon, since usage needs two points. However many containers
-// start, a kubelet is asked no more often than every soonPeriod.
+// start, a kubelet is queried at most every soonPeriod.
 const (
 	soonWait   = 500 * time.Millisecond
 	soonPeriod = 2 * time.Second

@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/planekit/planekit/internal/used"
 )
@@ -36,9 +35,7 @@ func TestListsOfLongDefaults(t *testing.T) {
 		}
 		return int(size)
 	}
-	for len(a.do("GET", at+"/t0", "").body) < long { // until the definition is served
-		time.Sleep(10 * time.Millisecond)
-	}
+	a.eventually(func() bool { return len(a.do("GET", at+"/t0", "").body) >= long }) // until the definition is served
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -1,16 +1,10 @@
 package nodeproxy_test
 
 import (
-	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
-
-	"github.com/planekit/planekit/apiserver/nodeproxy"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // TestLocations: redirects of a pod lead through the proxy, as in kube-apiserver, and what it allows pages of other origins is
@@ -27,17 +21,7 @@ func TestLocations(t *testing.T) {
 	defer backend.Close()
 	host := backend.Listener.Addr().String()
 	_, port, _ := net.SplitHostPort(host)
-	p, err := nodeproxy.New(nodeproxy.Config{
-		Nodes: nodeproxy.NodesFunc(func(context.Context, string) (*corev1.Node, error) { return n.object, nil }),
-		TLS:   &tls.Config{RootCAs: x509.NewCertPool()}, MayDial: anywhere,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	n.proxy = p
-	n.serve(t, testPod("node-1"))
-	defer n.front.Close()
+	n.reachAnywhere(t)
 	path := "/api/v1/namespaces/default/pods/web:" + port + "/proxy"
 	front := n.front.Listener.Addr().String()
 	for _, c := range []struct {
@@ -74,7 +58,7 @@ func TestLocations(t *testing.T) {
 			t.Errorf("%s %s reaches the pod with X-Forwarded-Uri %q, want the path", c.method, path+c.from, was)
 		}
 	}
-	handler, err := p.PodProxy(testPod("node-1"))
+	handler, err := n.proxy.PodProxy(testPod("node-1"))
 	if err != nil {
 		t.Fatal(err)
 	}

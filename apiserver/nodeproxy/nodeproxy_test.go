@@ -296,6 +296,22 @@ func TestNodeProxy(t *testing.T) {
 	}
 }
 
+// reachAnywhere makes the API server lead to pods at any address, also of this machine.
+func (n *node) reachAnywhere(t *testing.T) {
+	t.Helper()
+	p, err := nodeproxy.New(nodeproxy.Config{
+		Nodes: nodeproxy.NodesFunc(func(context.Context, string) (*corev1.Node, error) { return n.object, nil }),
+		TLS:   &tls.Config{RootCAs: x509.NewCertPool()}, MayDial: anywhere,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	n.proxy = p
+	n.serve(t, testPod("node-1"))
+	t.Cleanup(func() { n.front.Close() })
+}
+
 func TestPodProxy(t *testing.T) {
 	n := startNode(t, say(""))
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -313,17 +329,7 @@ func TestPodProxy(t *testing.T) {
 	if code, body := n.ask(t, "GET", path+"/", nil); code != 400 || body != "address not allowed" {
 		t.Errorf("%d %s", code, body)
 	}
-	p, err := nodeproxy.New(nodeproxy.Config{
-		Nodes: nodeproxy.NodesFunc(func(context.Context, string) (*corev1.Node, error) { return n.object, nil }),
-		TLS:   &tls.Config{RootCAs: x509.NewCertPool()}, MayDial: anywhere,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	n.proxy = p
-	n.serve(t, testPod("node-1"))
-	defer n.front.Close()
+	n.reachAnywhere(t)
 	secret := func() http.Header { return http.Header{"Authorization": {"Bearer secret"}} }
 	for path, want := range map[string]string{
 		path + "/":        "200 DELETE / ",

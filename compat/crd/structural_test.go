@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -184,9 +185,9 @@ func (g generator) fitting(s map[string]any, depth int) any {
 	case "object":
 		fields := map[string]any{}
 		properties, _ := s["properties"].(map[string]any)
-		for name, p := range properties {
+		for _, name := range slices.Sorted(maps.Keys(properties)) { // a seed makes the same objects each time
 			if !g.one(3) {
-				fields[name] = g.fitting(p.(map[string]any), depth-1)
+				fields[name] = g.fitting(properties[name].(map[string]any), depth-1)
 			}
 		}
 		if more, ok := s["additionalProperties"].(map[string]any); ok {

@@ -71,7 +71,7 @@ func stockSend(t *testing.T, s *stock.Server) get {
 		r.Header.Set("Content-Type", "application/json")
 		response, err := web.Do(r)
 		if err != nil {
-			t.Fatalf("%s %s: %v", method, path, err)
+			t.Fatalf("%s %s = %v, want a response", method, path, err)
 		}
 		defer response.Body.Close()
 		text, err := io.ReadAll(response.Body)

@@ -114,7 +114,7 @@ func (l *locating) also(w *wrong, v any, path int) bool {
 	values, size := measured(v, l.bytes+1)
 	steps := product(also.count*openapiSteps, values)
 	text := plus(path, product(values, plus(also.words, size)))
-	if w.brief = steps > l.steps || text > l.bytes || product(values, also.count) > maxErrors; w.brief {
+	if w.brief = steps > l.steps || text > l.bytes; w.brief {
 		steps, text = openapiSteps, path+errorWords
 	}
 	return l.add(text, steps)

@@ -72,7 +72,7 @@ func CheckName(text string) error {
 	return nil
 }
 
-// check reports patterns that no client could ask for.
+// check reports patterns that are neither names nor addresses.
 func (f *Files) check() error {
 	for _, pattern := range f.Patterns {
 		if _, err := netip.ParseAddr(pattern); err != nil && !isDomain(pattern) {
@@ -166,7 +166,7 @@ func (p *Pair) refresh() {
 	}
 }
 
-// names returns the names in a certificate that a client can ask for: the common name, if it is a domain
+// names returns the names in a certificate that a client can request: the common name, if it is a domain
 // name, and the alternative names. Addresses are not among them: a client that connects to an address
 // does not say so, and the server may see another one.
 func names(leaf *x509.Certificate) []string {

@@ -30,17 +30,11 @@ func TestFollow(t *testing.T) {
 		})
 		config := &tls.Config{GetCertificate: set.Choose(own)}
 		dial := func() (*tls.Conn, string) {
-			near, far := net.Pipe()
-			server := tls.Server(far, config)
-			go func() {
-				defer far.Close()
-				_, _ = io.Copy(server, server)
-			}()
-			client := tls.Client(near, &tls.Config{ServerName: "api.example.com", RootCAs: i.pool()})
-			if err := client.Handshake(); err != nil {
-				t.Fatal(err)
+			client, err := i.dial(config)
+			if err != nil {
+				t.Fatalf("a handshake = %v, want nil", err)
 			}
-			t.Cleanup(func() { near.Close() })
+			t.Cleanup(func() { client.NetConn().Close() })
 			return client, client.ConnectionState().PeerCertificates[0].SerialNumber.String()
 		}
 		first, serial := dial()
@@ -92,23 +86,16 @@ func TestReplacedUnderLoad(t *testing.T) {
 			served[n] = map[string]bool{}
 			clients.Go(func() {
 				for range 60 {
-					near, far := net.Pipe()
-					server := tls.Server(far, config)
-					go func() {
-						defer far.Close()
-						_, _ = io.Copy(server, server)
-					}()
-					client := tls.Client(near, &tls.Config{ServerName: "api.example.com", RootCAs: i.pool()})
-					if err := client.Handshake(); err != nil {
-						t.Error(err)
-						near.Close()
+					client, err := i.dial(config)
+					if err != nil {
+						t.Errorf("a handshake while files are replaced = %v, want nil", err)
 						return
 					}
 					served[n][client.ConnectionState().PeerCertificates[0].SerialNumber.String()] = true
 					if err := echo(client); err != nil {
 						t.Error(err)
 					}
-					near.Close()
+					client.NetConn().Close()
 					time.Sleep(time.Second)
 				}
 			})
@@ -131,4 +118,20 @@ func TestReplacedUnderLoad(t *testing.T) {
 			}
 		}
 	})
+}
+
+// dial connects with a server that has config and returns what it is sent.
+func (i *issuer) dial(config *tls.Config) (*tls.Conn, error) {
+	near, far := net.Pipe()
+	server := tls.Server(far, config)
+	go func() {
+		defer far.Close()
+		_, _ = io.Copy(server, server)
+	}()
+	client := tls.Client(near, &tls.Config{ServerName: "api.example.com", RootCAs: i.pool()})
+	if err := client.Handshake(); err != nil {
+		near.Close()
+		return nil, err
+	}
+	return client, nil
 }

@@ -301,11 +301,11 @@ func TestHandshakes(t *testing.T) {
 			for name, roots := range map[string]*x509.CertPool{"api.example.com": i.pool(), "127.0.0.1": i.pool(), "kubernetes.default.svc": authority.Pool()} {
 				c, err := tls.Dial("tcp", address, &tls.Config{ServerName: name, RootCAs: roots, MinVersion: version, MaxVersion: version})
 				if err != nil {
-					t.Errorf("%s, %s, %s: %v", kind, tls.VersionName(version), name, err)
+					t.Errorf("a handshake with the key %s in %s for %s = %v, want nil", kind, tls.VersionName(version), name, err)
 					continue
 				}
 				if err := echo(c); err != nil {
-					t.Errorf("%s, %s, %s: %v", kind, tls.VersionName(version), name, err)
+					t.Errorf("a handshake with the key %s in %s for %s = %v, want nil", kind, tls.VersionName(version), name, err)
 				}
 				c.Close()
 			}
@@ -425,7 +425,7 @@ func TestAnchors(t *testing.T) {
 		}
 		for _, p := range set.Named {
 			if _, err := p.Certificate().Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: "api.example.com"}); err != nil {
-				t.Errorf("%s: %v", test.name, err)
+				t.Errorf("%s: Verify() by the anchors = %v, want nil", test.name, err)
 			}
 		}
 	}

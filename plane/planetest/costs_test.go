@@ -265,7 +265,7 @@ func newBench(t *testing.T, options ...planetest.Option) *bench {
 	return b
 }
 
-// discover asks the server for its subresources.
+// discover reads the subresources from the server.
 func (b *bench) discover() {
 	b.served = map[string][]metav1.APIResource{}
 	for _, r := range kube.Resources() {

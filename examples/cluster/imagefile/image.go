@@ -53,7 +53,7 @@ func named(path string, err error) error {
 // Close closes the file. Images can no longer be read.
 func (f *File) Close() error { return f.files.Close() }
 
-// PlatformError reports that an image is not for the platform that was asked for.
+// PlatformError reports that an image does not run on the wanted platform.
 type PlatformError struct {
 	// Image is a name of the image; it may be empty.
 	Image string

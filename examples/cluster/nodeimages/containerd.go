@@ -150,7 +150,7 @@ func (s *store) write(ctx context.Context, blob v1.Descriptor, content io.Reader
 	}
 }
 
-// unlessThere returns an error of the store, unless it says that the content is there already.
+// unlessThere returns an error of the store, or nil if the store has the content already.
 func unlessThere(err error) error {
 	switch s := status.Convert(err); s.Code() {
 	case codes.OK, codes.AlreadyExists:

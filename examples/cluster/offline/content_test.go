@@ -66,7 +66,7 @@ func runPrograms(t *testing.T, registry string) {
 				if errors.As(err, &failure) {
 					code = string(rune('0' + failure.ExitCode()))
 				} else if err != nil {
-					t.Fatalf("%s: %v", run[0], err)
+					t.Fatalf("running %s = %v, want nil", run[0], err)
 				}
 				if code != run[1] || !strings.Contains(string(out), run[2]) {
 					t.Errorf("%s: %v, output %q, want exit code %s and %q", run[0], err, out, run[1], run[2])
