@@ -17,7 +17,7 @@ import (
 var costs = flag.Bool("costs", false, "try all requests in several sizes")
 
 // fixed are the requests that are always tried.
-var fixed = []string{"default", "defaults in defaults", "enum", "small enum", "pattern", "anyOf", "wrong under a long key", "quantity"}
+var fixed = []string{"default", "defaults in defaults", "enum", "small enum", "pattern", "anyOf", "fewer anyOf", "wrong under a long key", "quantity"}
 
 // A costly is a request for an object that multiplies two lists, or a list and its schema, of n parts each.
 type costly struct {
@@ -96,6 +96,7 @@ func costlies() []costly {
 		}), value: listOf(`{"a":"x"}`), codes: []int{invalid}},
 		{name: "pattern", n: 14_000, spec: items(text(`{"type":"string","pattern":"^(.{0,30}[ab]){30}x$"}`)), value: listOf(`"` + strings.Repeat("ab", 60) + `"`), codes: []int{tooLarge}},
 		{name: "anyOf", n: 9000, spec: items(func(n int) string { return `{"type":"integer","anyOf":[` + list(n, `{"minimum":1%d000}`) + `]}` }), value: listOf("-1,-1,-1"), codes: []int{tooLarge, invalid}},
+		{name: "fewer anyOf", n: 2250, spec: items(func(n int) string { return `{"type":"integer","anyOf":[` + list(n, `{"minimum":1%d000}`) + `]}` }), value: listOf("-1,-1,-1"), codes: []int{tooLarge, invalid}},
 		{name: "oneOf", n: 9000, spec: items(func(n int) string { return `{"type":"integer","oneOf":[` + list(n, `{"minimum":%d}`) + `]}` }), value: listOf("9000,9001,9002"), codes: []int{tooLarge, invalid}},
 		{name: "allOf", n: 9000, spec: items(func(n int) string { return `{"type":"integer","allOf":[` + list(n, `{"minimum":%d}`) + `]}` }), value: listOf("9000,9001,9002"), codes: []int{tooLarge, created}},
 		{name: "wrong allOf", n: 9000, spec: items(func(n int) string { return `{"type":"integer","allOf":[` + list(n, `{"minimum":%d}`) + `]}` }), value: listOf("-1,-1,-1"), codes: []int{invalid}},

@@ -40,7 +40,7 @@ func (w worded) Validate(v any) *validate.Result {
 		}
 	}
 	result := validate.NewSchemaValidator(schema, nil, w.path, strfmt.Default, below).Validate(v)
-	if !w.wrong.brief && len(result.Errors) > maxErrors {
+	if w.wrong.schema.checks.also != nil && !w.wrong.brief && len(result.Errors) > maxErrors {
 		w.wrong.brief = true // the nested schemas have made more than are shown
 		return w.Validate(v)
 	}
