@@ -73,7 +73,7 @@ func (a *admitter) change(q *request, in *admission.Request) error {
 				"this could be caused by an outdated mutating admission controller; please fix your requests: " + err.Error())
 		}
 	}
-	if complete := q.kind.Strategy.Default; complete != nil && !q.ownType() {
+	if complete := q.kind.Strategy.Default; complete != nil && !q.ownType() && in.Operation != admission.Connect { // whose object is options
 		complete(obj)
 	}
 	return nil

@@ -148,6 +148,7 @@ func TestAnswer(t *testing.T) {
 // TestConnectOptions: admission sees the path below a proxy, and numbers that are none are refused.
 func TestConnectOptions(t *testing.T) {
 	r := pods()
+	r.Strategy.Default = func(obj runtime.Object) { _ = obj.(*corev1.Pod) } // it is for pods alone
 	reached := func(runtime.Object) (http.Handler, error) {
 		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), nil
 	}
