@@ -28,6 +28,9 @@ type Config struct {
 	Restart bool
 	// StopNow, when closed, ends the time that machines get to stop. It may be nil.
 	StopNow <-chan struct{}
+	// Leave, when closed before the fleet stops, makes it leave the machines on with what runs in them, but for their
+	// programs. The next fleet with the same network takes them over. It may be nil.
+	Leave <-chan struct{}
 	// Log is silent when zero.
 	Log logr.Logger
 }
@@ -77,9 +80,14 @@ func (f *Fleet) Gateway() netip.Addr { return f.network.Gateway() }
 func (f *Fleet) Address(index int) netip.Addr { return f.network.Address(index) }
 
 // Connect makes the network of machines, and returns a listener that accepts connections from there too, at the port
-// of listener. The network is removed when s stops.
+// of listener. The network is removed when s stops, unless machines are left.
 func (f *Fleet) Connect(ctx context.Context, s *stack.Stack, listener net.Listener) (net.Listener, error) {
-	s.OnStop("network of machines", func() error { return f.network.Down(context.WithoutCancel(ctx)) })
+	s.OnStop("network of machines", func() error {
+		if f.leaves() {
+			return nil
+		}
+		return f.network.Down(context.WithoutCancel(ctx))
+	})
 	if err := f.network.Up(ctx); err != nil {
 		return nil, err
 	}
@@ -110,12 +118,23 @@ func (f *Fleet) Start(ctx context.Context, s *stack.Stack, nodes []Node, all loc
 		}
 		f.all = append(f.all, &nodeMachine{Machine: one, node: node})
 	}
+	since := time.Now().Truncate(time.Second) // as conditions have it
 	s.Start("routes to pods", func(ctx context.Context) error {
 		return followRoutes(ctx, all, f.config.Network, f.config.Pods, f.config.Log)
 	})
 	part := s.Start("machines", f.run)
 	part.Bounded, part.WaitingFor = true, f.waitingFor
-	return f.awaitReady(ctx, s, all)
+	return f.awaitReady(ctx, s, all, since)
+}
+
+// leaves reports whether machines are to be left on.
+func (f *Fleet) leaves() bool {
+	select {
+	case <-f.config.Leave:
+		return true
+	default:
+		return false
+	}
 }
 
 // portName returns the name of the host's end of a machine's link.
@@ -124,10 +143,10 @@ func portName(id string, index int) string { return "pk" + id + "m" + strconv.It
 // readyPoll is how often the Nodes of machines are looked at while they start.
 const readyPoll = 10 * time.Millisecond
 
-// awaitReady waits until the Node of each machine is ready, since the machine has been on.
-func (f *Fleet) awaitReady(ctx context.Context, s *stack.Stack, all localcache.Getter[*corev1.Node]) error {
+// awaitReady waits until the Node of each machine is ready, as its program has said since then, in this boot.
+func (f *Fleet) awaitReady(ctx context.Context, s *stack.Stack, all localcache.Getter[*corev1.Node], since time.Time) error {
 	for _, m := range f.all {
-		for !m.ready(all) {
+		for !m.ready(all, since) {
 			soon, cancel := context.WithTimeout(ctx, readyPoll)
 			err := s.Await(soon, nil)
 			cancel()
@@ -139,8 +158,8 @@ func (f *Fleet) awaitReady(ctx context.Context, s *stack.Stack, all localcache.G
 	return nil
 }
 
-// ready reports whether the Node of a machine is ready since the last boot.
-func (m *nodeMachine) ready(all localcache.Getter[*corev1.Node]) bool {
+// ready reports whether the Node of a machine was reported ready since then, in this boot.
+func (m *nodeMachine) ready(all localcache.Getter[*corev1.Node], since time.Time) bool {
 	node, ok := all.Get(m.node.Name)
 	boot := m.Boot()
 	if !ok || boot == "" || node.Status.NodeInfo.BootID != boot {
@@ -148,7 +167,7 @@ func (m *nodeMachine) ready(all localcache.Getter[*corev1.Node]) bool {
 	}
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
-			return condition.Status == corev1.ConditionTrue
+			return condition.Status == corev1.ConditionTrue && !condition.LastHeartbeatTime.Time.Before(since)
 		}
 	}
 	return false

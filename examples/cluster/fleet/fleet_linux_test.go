@@ -45,69 +45,118 @@ func await(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// TestFleet starts a machine whose program ends when a file is there. The API server listens for it, the fleet is ready
-// once the Node is, the machine is started again at once by a hangup, and nothing is left of it.
-func TestFleet(t *testing.T) {
+// site is where a fleet of one machine runs.
+type site struct {
+	fleet    *Fleet
+	stack    *stack.Stack
+	dir      string
+	first    net.Listener
+	listener net.Listener
+	nodes    *localcache.Map[*corev1.Node]
+}
+
+// newSite returns a fleet that is connected. Its machine has its files in dir.
+func newSite(t *testing.T, dir string, c Config) *site {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		if os.Getenv("CI") != "" {
 			t.Fatal("machines need root")
 		}
 		t.Skip("machines need root")
 	}
-	id := fmt.Sprintf("%08x", os.Getpid())
-	f, err := New(Config{ID: id, Network: netip.MustParsePrefix("10.64.211.0/28"), Pods: netip.MustParsePrefix("10.64.212.0/24")})
+	c.ID, c.Network, c.Pods = fmt.Sprintf("%08x", os.Getpid()), netip.MustParsePrefix("10.64.211.0/28"), netip.MustParsePrefix("10.64.212.0/24")
+	f, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, dir, stopped := stack.New(), t.TempDir(), false
-	defer func() {
-		if !stopped { // the test has failed
-			_ = s.Stop()
-		}
-	}()
-	first, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	w := &site{fleet: f, stack: stack.New(), dir: dir, nodes: localcache.NewMap[*corev1.Node]()}
+	t.Cleanup(func() { _ = w.stack.Stop() }) // once more, if the test has failed
+	if w.first, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	listener, err := f.Connect(t.Context(), s, first)
-	if err != nil {
-		t.Fatal(errors.Join(err, first.Close()))
+	if w.listener, err = f.Connect(t.Context(), w.stack, w.first); err != nil {
+		t.Fatal(errors.Join(err, w.first.Close()))
 	}
-	defer listener.Close()
-	all := localcache.NewMap[*corev1.Node]()
-	// boot stands in for the kubelet: it makes the Node ready.
-	boot := func() (changed bool) {
-		data, err := os.ReadFile(filepath.Join(dir, "boot-id"))
-		id := strings.TrimSpace(string(data))
-		if node, ok := all.Get("n"); err != nil || id == "" || ok && node.Status.NodeInfo.BootID == id {
-			return false
-		}
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{PodCIDR: "10.64.212.0/25"}}
-		node.Status.NodeInfo.BootID = id
-		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: f.Address(0).String()}}
-		all.Put(node)
-		return true
+	t.Cleanup(func() { w.listener.Close() })
+	return w
+}
+
+// boot stands in for the kubelet: it makes the Node ready once in each boot.
+func (w *site) boot() (changed bool) {
+	data, err := os.ReadFile(filepath.Join(w.dir, "boot-id"))
+	id := strings.TrimSpace(string(data))
+	if node, ok := w.nodes.Get("n"); err != nil || id == "" || ok && node.Status.NodeInfo.BootID == id {
+		return false
 	}
-	booted, end := make(chan struct{}), filepath.Join(dir, "end")
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{PodCIDR: "10.64.212.0/25"}}
+	node.Status.NodeInfo.BootID = id
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now()}}
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: w.fleet.Address(0).String()}}
+	w.nodes.Put(node)
+	return true
+}
+
+// start starts the machine with the program, and boots it.
+func (w *site) start(t *testing.T, program string) {
+	t.Helper()
+	booted := make(chan struct{})
 	go func() {
 		defer close(booted)
-		for deadline := time.Now().Add(time.Minute); !boot() && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); !w.boot() && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		}
 	}()
-	err = f.Start(t.Context(), s, []Node{{Name: "n", Dir: dir, Cgroup: "/planekit-" + id, Program: []string{
-		"/bin/sh", "-c", "until [ -e " + end + " ]; do sleep 0.05; done; echo it is over",
-	}}}, all)
+	err := w.fleet.Start(t.Context(), w.stack, []Node{{Name: "n", Dir: w.dir, Cgroup: "/planekit-" + w.fleet.config.ID, Program: []string{"/bin/sh", "-c", program}}}, w.nodes)
 	<-booted
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestLeave: a fleet leaves its machine on, and the next one takes it over. It is ready only when the Node says so anew.
+func TestLeave(t *testing.T) {
+	dir, leave := t.TempDir(), make(chan struct{})
+	w := newSite(t, dir, Config{Leave: leave})
+	const program = `trap 'exit 0' USR2; while :; do sleep 0.01; done`
+	w.start(t, program)
+	boot := w.fleet.all[0].Boot()
+	close(leave)
+	if err := w.stack.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	old, _ := w.nodes.Get("n")
+
+	next := newSite(t, dir, Config{})
+	before := *old
+	before.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(time.Now().Add(-time.Minute))}}
+	next.nodes.Put(&before)
+	if (&nodeMachine{Machine: w.fleet.all[0].Machine, node: Node{Name: "n"}}).ready(next.nodes, time.Now()) {
+		t.Error("a machine is ready by what its Node said a minute ago")
+	}
+	next.nodes.Delete("n")
+	next.start(t, program)
+	if now := next.fleet.all[0].Boot(); now != boot {
+		t.Errorf("the machine was started again: boot %s, was %s", now, boot)
+	}
+	if err := next.stack.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := netlink.LinkByName(portName(w.fleet.config.ID, 0)); err == nil {
+		t.Error("the link of a machine that was stopped is left")
+	}
+}
+
+// TestFleet starts a machine whose program ends when a file is there. The API server listens for it, the fleet is ready
+// once the Node is, the machine is started again at once by a hangup, and nothing is left of it.
+func TestFleet(t *testing.T) {
+	w := newSite(t, t.TempDir(), Config{})
+	f, s, end := w.fleet, w.stack, filepath.Join(w.dir, "end")
+	w.start(t, "until [ -e "+end+" ]; do sleep 0.05; done; echo it is over")
 	go func() {
-		if c, err := net.Dial("tcp", netip.AddrPortFrom(f.Gateway(), first.Addr().(*net.TCPAddr).AddrPort().Port()).String()); err == nil {
+		if c, err := net.Dial("tcp", netip.AddrPortFrom(f.Gateway(), w.first.Addr().(*net.TCPAddr).AddrPort().Port()).String()); err == nil {
 			c.Close()
 		}
 	}()
-	if c, err := listener.Accept(); err != nil {
+	if c, err := w.listener.Accept(); err != nil {
 		t.Error(err)
 	} else {
 		c.Close()
@@ -133,17 +182,16 @@ func TestFleet(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return boot()
+		return w.boot()
 	})
 	if err := s.Stop(); err != nil {
 		t.Error(err)
 	}
-	stopped = true
 	if on := f.waitingFor(); on != "" {
 		t.Errorf("machine %s is on", on)
 	}
 	await(t, "the links are gone", func() bool {
-		_, err := netlink.LinkByName("pk" + id + "-0")
+		_, err := netlink.LinkByName(portName(f.config.ID, 0))
 		return err != nil
 	})
 }
@@ -178,7 +226,7 @@ func TestAwaitReadyEnds(t *testing.T) {
 	f := &Fleet{all: []*nodeMachine{{Machine: one, node: Node{Name: "n"}}}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := f.awaitReady(ctx, stack.New(), localcache.NewMap[*corev1.Node]()); !errors.Is(err, context.Canceled) {
+	if err := f.awaitReady(ctx, stack.New(), localcache.NewMap[*corev1.Node](), time.Now()); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -20,8 +20,10 @@ const (
 	restartFirst = time.Second
 	restartMost  = 30 * time.Second
 	restartReset = time.Minute
-	// removeTimeout bounds the removal of what a machine leaves.
+	// removeTimeout bounds the removal of what a machine leaves, and leaveTimeout the end of the program in a machine
+	// that is left.
 	removeTimeout = 20 * time.Second
+	leaveTimeout  = 20 * time.Second
 )
 
 // run runs all machines until ctx is done, and then stops them at once. A hangup starts those that are off.
@@ -48,19 +50,29 @@ func (f *Fleet) run(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// runOne keeps a machine on until ctx is done.
+// runOne keeps a machine on until ctx is done. It begins with the one that an earlier run has left, if there is one.
 func (f *Fleet) runOne(ctx context.Context, m *nodeMachine) error {
-	// What is left of an earlier run has no owner: its processes ended with the process that started them.
-	if err := m.clean(); err != nil {
+	on, err := m.Adopt()
+	if err != nil {
 		return err
 	}
 	for delay := restartFirst; ; delay = min(2*delay, restartMost) {
 		since := time.Now()
-		if err := m.Start(); err != nil {
-			return errors.Join(err, m.clean())
+		if !on {
+			// What is left of an earlier run has no owner: its processes ended with the process that started them.
+			if err := m.clean(); err != nil {
+				return err
+			}
+			if err := m.Start(); err != nil {
+				return errors.Join(err, m.clean())
+			}
 		}
+		on = false
 		select {
 		case <-ctx.Done():
+			if f.leaves() {
+				return f.leave(m)
+			}
 			return errors.Join(f.stop(m), m.clean())
 		case <-m.Ended():
 		}
@@ -102,6 +114,20 @@ func (f *Fleet) woken() <-chan struct{} {
 		f.wake = make(chan struct{})
 	}
 	return f.wake
+}
+
+// leave ends the program of a machine, and kills it after a while or once nothing is to get a grace any more.
+func (f *Fleet) leave(m *nodeMachine) error {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	go func() {
+		select {
+		case <-f.config.StopNow:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return m.Leave(ctx)
 }
 
 // stop stops a machine, and kills it once nothing is to get a grace any more.

@@ -33,4 +33,8 @@
 // [Machine.Kill] is a power cut. A machine also ends with its program, and when the process that
 // started it ends in any way. Its namespaces, mounts and links end with it. [Network.Down] removes the
 // rest, and can be called by a later process.
+//
+// A process that ends can leave its machines on: [Machine.Leave] ends their programs alone. A later process, which may be
+// of another version of this program, takes them over with [Machine.Adopt] or ends them with [End]. Their first process stays
+// that of the version which started them.
 package guest

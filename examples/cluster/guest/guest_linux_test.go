@@ -61,17 +61,16 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestMachine switches a machine on, cuts its power, switches it on again and stops it. Its program finds the host's
-// name, an empty /run and another boot each time, and nothing of it is left.
-func TestMachine(t *testing.T) {
+// newNetwork makes the network of a test, which must leave nothing of it.
+func newNetwork(t *testing.T, bridge, prefix string) *guest.Network {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		if os.Getenv("CI") != "" {
 			t.Fatal("machines need root")
 		}
 		t.Skip("machines need root")
 	}
-	suffix := strconv.Itoa(os.Getpid())
-	network, err := guest.NewNetwork(guest.NetworkConfig{Bridge: "pkg" + suffix, Prefix: netip.MustParsePrefix("10.64.210.0/28")})
+	network, err := guest.NewNetwork(guest.NetworkConfig{Bridge: bridge, Prefix: netip.MustParsePrefix(prefix)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +78,7 @@ func TestMachine(t *testing.T) {
 		if err := network.Down(context.Background()); err != nil {
 			t.Error(err)
 		}
-		if _, err := netlink.LinkByName("pkg" + suffix); err == nil {
+		if _, err := netlink.LinkByName(bridge); err == nil {
 			t.Error("the bridge is left")
 		}
 	})
@@ -88,6 +87,14 @@ func TestMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return network
+}
+
+// TestMachine switches a machine on, cuts its power, switches it on again and stops it. Its program finds the host's
+// name, an empty /run and another boot each time, and nothing of it is left.
+func TestMachine(t *testing.T) {
+	suffix := strconv.Itoa(os.Getpid())
+	network := newNetwork(t, "pkg"+suffix, "10.64.210.0/28")
 	m, err := guest.New(guest.Config{
 		Name: "tiny", Port: "pkp" + suffix, Dir: t.TempDir(), Network: network, Address: network.Address(0),
 		Program: []string{"/bin/sh", "-c", `echo "$(hostname) $(ls /run | wc -l) $(cat /proc/sys/kernel/random/boot_id)"; touch /run/file; sleep 1000 & wait`},
@@ -152,6 +159,118 @@ func TestMachine(t *testing.T) {
 		if err := m.Kill(); err != nil { // removes the link, which ends with the machine, but maybe later
 			t.Error(err)
 		}
+	}
+}
+
+// TestLeave: a machine that was left is on without its program until another owner comes, which finds what was started
+// in it. It ends with that owner, if it was meant to be another machine, or if its directory is removed.
+func TestLeave(t *testing.T) {
+	suffix := strconv.Itoa(os.Getpid())
+	network := newNetwork(t, "pkl"+suffix, "10.64.213.0/28")
+	const program = `trap 'echo left; exit 0' USR2; [ -e /run/sleeper ] || { setsid sleep 1000 & echo $! > /run/sleeper; }
+		until read -r comm < /proc/$(cat /run/sleeper)/comm && [ $comm = sleep ]; do :; done; echo "on $comm $TestLeave"; while :; do sleep 0.01; done`
+	config := guest.Config{
+		Name: "left", Port: "pkq" + suffix, Dir: filepath.Join(t.TempDir(), strings.Repeat("long", 30)), Network: network, Address: network.Address(0),
+		Program: []string{"/bin/sh", "-c", program},
+	}
+	m, err := guest.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if adopted, err := m.Adopt(); adopted || err != nil {
+		t.Fatalf("Adopt before there was a machine: %v, %v", adopted, err)
+	}
+	t.Setenv("TestLeave", "first")
+	if err := m.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Kill() })
+	said := func(want string) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; <-time.After(10 * time.Millisecond) {
+			text, _ := os.ReadFile(m.Log())
+			if strings.HasSuffix(string(text), want+"\n") {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the machine said %q, want %q at the end", text, want)
+			}
+		}
+	}
+	said("on sleep first")
+	boot := m.Boot()
+	leave := func() {
+		t.Helper()
+		if err := m.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		said("left")
+	}
+	leave()
+	if err := m.Leave(t.Context()); err == nil {
+		t.Error("a machine was left twice")
+	}
+
+	t.Setenv("TestLeave", "second")
+	if m, err = guest.New(config); err != nil {
+		t.Fatal(err)
+	}
+	if adopted, err := m.Adopt(); !adopted || err != nil {
+		t.Fatalf("Adopt: %v, %v", adopted, err)
+	}
+	said("on sleep second")
+	if m.Boot() != boot {
+		t.Errorf("adopted with boot %s, was %s", m.Boot(), boot)
+	}
+	if err := m.Start(); err == nil {
+		t.Error("an adopted machine was started")
+	}
+	leave()
+
+	other := config
+	other.Address = network.Address(1)
+	if m, err = guest.New(other); err != nil {
+		t.Fatal(err)
+	}
+	if adopted, err := m.Adopt(); adopted || err != nil {
+		t.Fatalf("Adopt of a machine with another address: %v, %v", adopted, err)
+	}
+	if err := m.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said("on sleep second")
+	leave()
+	pid, err := os.ReadFile(filepath.Join(config.Dir, "machine.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(config.Dir); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; <-time.After(10 * time.Millisecond) {
+		if _, err := os.Stat("/proc/" + strings.TrimSpace(string(pid)) + "/exe"); err != nil {
+			break // gone, or a zombie until its parent, this test, waits for it
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("process %s of a machine whose directory was removed is on", pid)
+		}
+	}
+
+	if m, err = guest.New(config); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said("on sleep second")
+	leave()
+	for range 2 {
+		if err := guest.End(config.Dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if adopted, err := m.Adopt(); adopted || err != nil {
+		t.Errorf("Adopt after End: %v, %v", adopted, err)
 	}
 }
 

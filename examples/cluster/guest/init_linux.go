@@ -5,14 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"net"
 	"net/netip"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -23,17 +24,22 @@ const (
 	initName = "planekit-machine-init"
 	// eth0 is the name of a machine's link, inside.
 	eth0 = "eth0"
-	// lifeFile is the file descriptor with the orders, which is closed when the machine is to end.
-	lifeFile = 3
+	// lineFile is the file descriptor of the listener at which the owner calls.
+	lineFile = 3
+	// abandonedEvery is how often a machine without an owner looks whether its directory is still there.
+	abandonedEvery = 2 * time.Second
 )
 
-// orders hold what the init of a machine has to do.
+// orders are what the owner of a machine has its init do. Later ones have Program and Env, or Leave.
 type orders struct {
 	Name    string
 	Dir     string
 	Program []string
+	Env     []string
 	Address netip.Prefix
 	Gateway netip.Addr
+	// Leave makes the program end without its containers, and the machine wait for its next owner.
+	Leave bool
 }
 
 // IsInit reports whether this process is the first one of a machine, which calls Init and nothing else.
@@ -49,12 +55,34 @@ func Init() int {
 	return code
 }
 
+// first is what the first process of a machine has. When run returns, the kernel kills the other processes.
+type first struct {
+	line    *net.UnixListener // where owners call
+	exits   chan exit         // of the processes that this one inherits
+	forked  chan struct{}     // says that there is a child to wait for
+	signals chan os.Signal
+}
+
+// exit is the end of a process.
+type exit struct {
+	pid    int
+	status syscall.WaitStatus
+}
+
 func run() (int, error) {
-	unix.CloseOnExec(lifeFile)
-	life := os.NewFile(lifeFile, "life")
-	var o orders
-	decoder := json.NewDecoder(life)
-	if err := decoder.Decode(&o); err != nil {
+	file := os.NewFile(lineFile, "line")
+	listener, err := net.FileListener(file)
+	if err != nil {
+		return 0, fmt.Errorf("line: %w", err)
+	}
+	file.Close()
+	f := &first{listener.(*net.UnixListener), make(chan exit), make(chan struct{}, 1), make(chan os.Signal, 8)}
+	call, err := f.line.AcceptUnix()
+	if err != nil {
+		return 0, fmt.Errorf("line: %w", err)
+	}
+	words, o := json.NewDecoder(call), orders{}
+	if err := words.Decode(&o); err != nil {
 		return 0, fmt.Errorf("read orders: %w", err)
 	}
 	if err := o.mount(); err != nil {
@@ -66,40 +94,113 @@ func run() (int, error) {
 	if err := syscall.Sethostname([]byte(o.Name)); err != nil {
 		return 0, err
 	}
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	go func() { // ends with the machine
-		_, _ = io.Copy(io.Discard, life) // until the host's process has ended
-		os.Exit(1)
-	}()
-	program, err := syscall.ForkExec(o.Program[0], o.Program, &syscall.ProcAttr{
-		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setsid: true},
-	})
-	if err != nil {
-		return 0, fmt.Errorf("start %s: %w", o.Program[0], err)
-	}
-	go func() { // ends with the machine
-		for s := range signals {
-			_ = syscall.Kill(program, s.(syscall.Signal)) // it may have ended
+	signal.Notify(f.signals, syscall.SIGTERM, syscall.SIGINT)
+	go f.reap() // ends with the machine
+	for {
+		code, left, err := f.serve(o, words)
+		call.Close()
+		if err != nil || !left {
+			return code, err
 		}
-	}()
-	return reap(program)
+		if call, err = f.next(filepath.Join(o.Dir, lineName)); err != nil {
+			return 0, err
+		}
+		words, o.Program, o.Env = json.NewDecoder(call), nil, nil
+		if err := words.Decode(&o); err != nil {
+			return 0, fmt.Errorf("read orders: %w", err)
+		}
+	}
 }
 
-// reap waits for all processes until the program has ended. When this process returns, the kernel kills the
-// others.
-func reap(program int) (int, error) {
+// serve runs the program until it ends, which the machine outlives if left is set, or its owner does.
+func (f *first) serve(o orders, words *json.Decoder) (code int, left bool, err error) {
+	program, err := syscall.ForkExec(o.Program[0], o.Program, &syscall.ProcAttr{
+		Env: o.Env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		return 0, false, fmt.Errorf("start %s: %w", o.Program[0], err)
+	}
+	select {
+	case f.forked <- struct{}{}:
+	default: // said already
+	}
+	said := make(chan orders, 1)
+	go func() { // ends when the owner hangs up
+		defer close(said)
+		for {
+			var next orders
+			if words.Decode(&next) != nil {
+				return
+			}
+			said <- next
+		}
+	}()
+	kill := func(s syscall.Signal) { _ = syscall.Kill(program, s) } // it may have ended
+	for {
+		select {
+		case s := <-f.signals:
+			kill(s.(syscall.Signal))
+		case next, ok := <-said:
+			switch {
+			case !ok && !left: // the owner's process has ended
+				return 1, false, nil
+			case !ok: // it waits no longer
+				said = nil
+				kill(syscall.SIGKILL)
+			case next.Leave:
+				left = true
+				kill(LeaveSignal)
+			}
+		case e := <-f.exits:
+			if e.pid != program {
+				continue
+			}
+			if e.status.Signaled() {
+				return 128 + int(e.status.Signal()), left, nil
+			}
+			return e.status.ExitStatus(), left, nil
+		}
+	}
+}
+
+// next waits for the next owner, as long as the machine can be found.
+func (f *first) next(line string) (*net.UnixConn, error) {
+	look := time.NewTicker(abandonedEvery)
+	defer look.Stop()
+	type result struct {
+		call *net.UnixConn
+		err  error
+	}
+	calls := make(chan result)
+	go func() { // ends with a call, or with the machine
+		call, err := f.line.AcceptUnix()
+		calls <- result{call, err}
+	}()
+	for {
+		select {
+		case r := <-calls:
+			return r.call, r.err
+		case <-f.exits:
+		case s := <-f.signals:
+			return nil, fmt.Errorf("it has no owner, and got the signal %v", s)
+		case <-look.C:
+			if _, err := os.Lstat(line); errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("it has no owner: %w", err)
+			}
+		}
+	}
+}
+
+// reap waits for all processes, for ever.
+func (f *first) reap() {
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
 		switch {
-		case errors.Is(err, syscall.EINTR):
-		case err != nil:
-			return 0, err
-		case pid == program && status.Signaled():
-			return 128 + int(status.Signal()), nil
-		case pid == program && status.Exited():
-			return status.ExitStatus(), nil
+		case errors.Is(err, syscall.ECHILD):
+			<-f.forked
+		case err == nil && (status.Exited() || status.Signaled()):
+			f.exits <- exit{pid, status}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -40,8 +41,8 @@ type Machine struct {
 
 	mu      sync.Mutex
 	init    *os.Process   // guarded by mu; nil while the machine is off
-	life    *os.File      // guarded by mu; the machine ends when it is closed
-	ended   chan struct{} // guarded by mu; closed when the machine has ended
+	line    *net.UnixConn // guarded by mu; the machine ends when it is closed
+	ended   chan struct{} // guarded by mu; closed when the machine has ended, or has no owner any more
 	failure error         // guarded by mu; why it has ended
 }
 
@@ -107,24 +108,24 @@ func (m *Machine) start() error {
 	if err != nil {
 		return err
 	}
-	read, life, err := os.Pipe()
+	listener, line, err := newLine(m.config.Dir)
 	if err != nil {
 		return err
 	}
-	defer read.Close()
+	defer listener.Close()
 	cmd := &exec.Cmd{
-		Path: self, Args: []string{initName}, Env: os.Environ(), Stdout: log, Stderr: log, ExtraFiles: []*os.File{read},
+		Path: self, Args: []string{initName}, Env: os.Environ(), Stdout: log, Stderr: log, ExtraFiles: []*os.File{listener},
 		SysProcAttr: &syscall.SysProcAttr{
 			Setsid:     true, // signals of a terminal are for the host
 			Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
 		},
 	}
 	if err := cmd.Start(); err != nil {
-		return errors.Join(err, life.Close())
+		return errors.Join(err, line.Close())
 	}
 	ended := make(chan struct{})
-	m.init, m.life, m.ended = cmd.Process, life, ended
-	go m.wait(cmd, ended) // ends with the machine
+	m.init, m.line, m.ended = cmd.Process, line, ended
+	go func() { m.off(line, ended, cmd.Wait()) }() // ends with the machine
 	if err := m.equip(); err != nil {
 		return errors.Join(err, m.init.Kill())
 	}
@@ -140,18 +141,30 @@ func (m *Machine) equip() error {
 	if err := m.config.Network.plug(m.init.Pid, m.config.Port, m.config.Address); err != nil {
 		return err
 	}
-	return json.NewEncoder(m.life).Encode(orders{
-		Name: m.config.Name, Dir: m.config.Dir, Program: m.config.Program,
-		Address: netip.PrefixFrom(m.config.Address, m.config.Network.config.Prefix.Bits()), Gateway: m.config.Network.Gateway(),
-	})
+	o := m.orders()
+	if err := o.write(); err != nil {
+		return err
+	}
+	return json.NewEncoder(m.line).Encode(o)
 }
 
-func (m *Machine) wait(cmd *exec.Cmd, ended chan struct{}) {
-	err := cmd.Wait()
+// orders returns what the machine's init has to do.
+func (m *Machine) orders() orders {
+	return orders{
+		Name: m.config.Name, Dir: m.config.Dir, Program: m.config.Program, Env: os.Environ(),
+		Address: netip.PrefixFrom(m.config.Address, m.config.Network.config.Prefix.Bits()), Gateway: m.config.Network.Gateway(),
+	}
+}
+
+// off records that the machine that was called by line has ended.
+func (m *Machine) off(line *net.UnixConn, ended chan struct{}, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.init, m.failure = nil, err
-	m.life.Close()
+	line.Close()
+	if m.line != line { // it was left
+		return
+	}
+	m.init, m.line, m.failure = nil, nil, err
 	_ = os.Remove(filepath.Join(m.config.Dir, pidFile)) // it may not have been written
 	close(ended)
 }
