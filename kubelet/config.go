@@ -200,8 +200,9 @@ type Config struct {
 	// Hooks calls postStart and preStop hooks. Nil means a hook.Client, with the same limits.
 	Hooks hook.Caller
 
-	// StopPodsOnExit makes Run call StopPods at its end.
+	// StopPodsOnExit makes Run call StopPods at its end, unless Leave is closed. Leave may be nil.
 	StopPodsOnExit bool
+	Leave          <-chan struct{}
 	// StopNow, when closed, makes StopPods kill containers without grace, and give up with an
 	// error when no pod has gone for 10 to 20 seconds. It may be nil.
 	StopNow <-chan struct{}

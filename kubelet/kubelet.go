@@ -187,6 +187,11 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	if k.config.StopPodsOnExit {
 		// This runs last, when no worker can start anything.
 		defer func() {
+			select {
+			case <-k.config.Leave:
+				return
+			default:
+			}
 			stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.config.StopGrace+time.Minute)
 			defer cancel()
 			err = errors.Join(err, k.StopPods(stop))

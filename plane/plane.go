@@ -179,6 +179,8 @@ type Config struct {
 	Parts []Part
 	// StopNow, when closed, ends parts that take long to stop. See [stack.Stack].
 	StopNow <-chan struct{}
+	// Leave, when closed, makes parts leave what outlives the process. See [stack.Stack].
+	Leave <-chan struct{}
 	// Log is silent when zero.
 	Log logr.Logger
 }
@@ -277,7 +279,7 @@ func newPlane(c Config) (*Plane, error) {
 		c.PodCIDR = netip.MustParsePrefix("10.244.0.0/16")
 	}
 	p := &Plane{config: c, opened: opened, listener: c.Listener, Credentials: c.Credentials, stack: stack.New(), ready: make(chan struct{})}
-	p.stack.Now = c.StopNow
+	p.stack.Now, p.stack.Leave = c.StopNow, c.Leave
 	for _, step := range []func() error{
 		p.makeCredentials, p.makeCaches, p.makeAuthorizers, p.makePlugins, p.makeServer, p.makeControllers, p.makeScheduler,
 	} {

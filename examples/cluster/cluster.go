@@ -78,7 +78,7 @@ type cluster struct {
 func run(ctx context.Context, o options, stdout io.Writer, log logr.Logger) (err error) {
 	begin := time.Now()
 	c := &cluster{options: o, log: log, stack: stack.New()}
-	c.stack.Now = o.stopNow
+	c.stack.Now, c.stack.Leave = o.stopNow, o.leave
 	if err := c.chooseRuntime(); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (c *cluster) stop() error {
 	told := make(chan struct{})
 	defer close(told)
 	go c.stack.Report(c.log, told)
-	if err := c.stack.Stop(); err != nil {
+	if err := c.stack.Stop(); err != nil || c.stack.Leaves() {
 		return err
 	}
 	return c.releasePodNetwork()
@@ -181,7 +181,7 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 			return nil
 		},
 		Parts:   []plane.Part{c.writeKubeconfig, c.publishNetwork, c.startMetricsServer, c.invite, c.startNodes, c.watchShutdown, startScavenger},
-		StopNow: o.stopNow,
+		StopNow: o.stopNow, Leave: o.leave,
 		Log:     c.log,
 	}
 	config.Admission.Unsupported = c.unsupported()

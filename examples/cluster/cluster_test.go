@@ -208,7 +208,7 @@ func TestFaults(t *testing.T) {
 		{"wrong argument", []string{"start"}, `unknown command "start"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := command(nil)
+			c := command(how{})
 			c.SetArgs(append([]string{"--data-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--runtime", "fake"}, test.arguments...))
 			var stdout bytes.Buffer
 			c.SetOut(&stdout)

@@ -25,6 +25,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/examples/cluster/nodeimages"
 	"github.com/planekit/planekit/examples/cluster/objectstore"
+	"github.com/planekit/planekit/examples/cluster/stopping"
 	"github.com/spf13/cobra"
 )
 
@@ -33,9 +34,9 @@ func main() {
 		os.Exit(code)
 	}
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	ctx, now := interrupted(signals, func() { os.Exit(exitInterrupted) })
-	if err := command(now).ExecuteContext(ctx); err != nil {
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, stopping.LeaveSignal)
+	ctx, asked := interrupted(signals, func() { os.Exit(exitInterrupted) })
+	if err := command(asked).ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 		os.Exit(1)
 	}
@@ -45,26 +46,33 @@ func main() {
 // SIGINT, as shells have it).
 const exitInterrupted = 130
 
-// interrupted returns a context that ends with the first of signals, and a channel
-// that is closed at the second. It calls exit at the third.
-func interrupted(signals <-chan os.Signal, exit func()) (context.Context, <-chan struct{}) {
+// how says how the program is to stop: at once, and leaving pods as they are, once the channels are closed. They may be
+// nil, which is never.
+type how struct {
+	now, leave <-chan struct{}
+}
+
+// interrupted returns a context that ends with the first of signals. The second one asks to stop at once, and exit is
+// called at the third. If the first is [stopping.LeaveSignal], pods are left.
+func interrupted(signals <-chan os.Signal, exit func()) (context.Context, how) {
 	ctx, cancel := context.WithCancel(context.Background())
-	now := make(chan struct{})
+	now, leave := make(chan struct{}), make(chan struct{})
 	go func() { // ends with the program
-		<-signals
+		if <-signals == stopping.LeaveSignal {
+			close(leave)
+		}
 		cancel()
 		<-signals
 		close(now)
 		<-signals
 		exit()
 	}()
-	return ctx, now
+	return ctx, how{now, leave}
 }
 
-// command returns the command line. What runs gets no grace to stop once stopNow
-// is closed; it may be nil.
-func command(stopNow <-chan struct{}) *cobra.Command {
-	o := options{stopNow: stopNow}
+// command returns the command line of a program that stops as it is asked to.
+func command(asked how) *cobra.Command {
+	o := options{stopNow: asked.now, leave: asked.leave}
 	c := &cobra.Command{
 		Use:           "cluster",
 		Short:         "Run a whole cluster in one process",
@@ -89,7 +97,7 @@ func command(stopNow <-chan struct{}) *cobra.Command {
 		},
 	}
 	o.add(c.Flags())
-	c.AddCommand(objectstore.SnapshotCommand(dataDir), nodeimages.Command(dataDir))
+	c.AddCommand(objectstore.SnapshotCommand(dataDir), nodeimages.Command(dataDir), stopping.Command(dataDir))
 	return c
 }
 

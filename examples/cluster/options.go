@@ -57,6 +57,7 @@ type options struct {
 	thresholds                  []eviction.Threshold // those of evictionHard
 	verbosity                   int
 	stopNow                     <-chan struct{} // closed when what runs is to get no grace; may be nil
+	leave                       <-chan struct{} // closed when pods are to be left as they are; may be nil
 	flags                       *pflag.FlagSet  // where these options are from
 }
 

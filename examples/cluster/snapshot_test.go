@@ -20,7 +20,7 @@ import (
 func cli(t *testing.T, arguments ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	c := command(nil)
+	c := command(how{})
 	c.SetArgs(arguments)
 	c.SetOut(&out)
 	err := c.ExecuteContext(t.Context())

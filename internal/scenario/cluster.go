@@ -87,6 +87,14 @@ func (c *cluster) stop() error {
 	if err := c.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		return err
 	}
+	return c.end()
+}
+
+// end waits until the program has ended with success.
+func (c *cluster) end() error {
+	if c.cmd == nil {
+		return errors.New("the cluster is not running")
+	}
 	select {
 	case err := <-c.ended:
 		c.cmd = nil

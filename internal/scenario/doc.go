@@ -5,6 +5,7 @@
 //	cluster start [flag...]     start the cluster program, wait until it is ready
 //	cluster stop                interrupt it; it must end cleanly
 //	cluster stop-now            interrupt it, and again when it reports the parts that it waits for
+//	cluster ended               wait until it has ended by itself; it must end cleanly
 //	cluster kill                kill -9
 //	cluster leftovers           fail if a process, mount, namespace or cgroup of it is left
 //	await TIME FILE CMD...      run CMD until it prints the table in FILE

@@ -92,7 +92,7 @@ type clusterKey struct{}
 
 func runCluster(ts *testscript.TestScript, neg bool, arguments []string) {
 	if neg || len(arguments) == 0 {
-		ts.Fatalf("usage: cluster start|stop|stop-now|kill|leftovers")
+		ts.Fatalf("usage: cluster start|stop|stop-now|ended|kill|leftovers")
 	}
 	c := ts.Value(clusterKey{}).(*cluster)
 	switch arguments[0] {
@@ -104,6 +104,8 @@ func runCluster(ts *testscript.TestScript, neg bool, arguments []string) {
 		ts.Check(c.stop())
 	case "stop-now":
 		ts.Check(c.stopNow())
+	case "ended":
+		ts.Check(c.end())
 	case "kill":
 		ts.Check(c.kill())
 	case "leftovers":

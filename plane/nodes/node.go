@@ -11,7 +11,8 @@
 // client certificates of the control plane's authority and asks its authorizers. All
 // nodes start at once and stop at once. A node that fails takes the others down, and
 // the control plane with them. On the way out a kubelet stops its pods, which takes
-// their grace period unless StopNow ends it.
+// their grace period unless StopNow ends it. Where the stack leaves what outlives the process, the
+// pods keep running, with their network and runtime.
 package nodes
 
 import (
@@ -88,7 +89,7 @@ type Runtime interface {
 	// ForgetNetwork removes the network that an earlier run has set up.
 	ForgetNetwork(ctx context.Context) error
 	// Cleanup removes the runtime's remains when no pods are left. The runtime may be started again
-	// afterwards.
+	// afterwards. It is not called where the stack leaves them.
 	Cleanup(ctx context.Context) error
 }
 
@@ -150,6 +151,9 @@ func Start(ctx context.Context, p *plane.Plane, s *stack.Stack, configs ...Confi
 
 // startAll starts nodes on s and waits until each is ready for pods.
 func startAll(ctx context.Context, s *stack.Stack, nodes []*node) error {
+	for _, n := range nodes {
+		n.config.Leave = s.Leave
+	}
 	part := s.Start("nodes", runNodes(nodes))
 	part.Bounded, part.WaitingFor = true, func() string { return waitingFor(nodes) }
 	for _, n := range nodes {
@@ -225,9 +229,12 @@ func newNode(cp controlPlane, c Config) (*node, error) {
 // run runs the node until ctx is done: the runtime first, the kubelet on top.
 func (n *node) run(ctx context.Context) (err error) {
 	s := stack.New()
-	s.Now = n.config.StopNow
+	s.Now, s.Leave = n.config.StopNow, n.config.Leave
 	defer func() {
-		err = errors.Join(err, s.Stop(), n.clean())
+		err = errors.Join(err, s.Stop())
+		if !s.Leaves() {
+			err = errors.Join(err, n.clean())
+		}
 		n.ended.Store(true)
 	}()
 	socket, err := n.runtime.Start(ctx, s)

@@ -77,11 +77,10 @@ func Start(s *stack.Stack, c Config) (*Member, error) {
 	}
 	m := &Member{config: c, nodes: members, made: make(chan *overlay.Overlay, 1)} // one overlay
 	s.Start("informer of nodes", all.Run)
-	s.Start("overlay", m.run)
+	s.Start("overlay", func(ctx context.Context) error { return m.run(ctx, s) })
 	group.Start(s)
 	s.Start("services", func(ctx context.Context) error {
-		err := p.Run(ctx)
-		return errors.Join(err, p.Remove(context.WithoutCancel(ctx)))
+		return runAndRemove(ctx, s, p)
 	})
 	if err := startStatus(s, p, registry, log); err != nil {
 		return nil, err
@@ -97,8 +96,21 @@ func Start(s *stack.Stack, c Config) (*Member, error) {
 	return m, nil
 }
 
-// run runs the overlay until ctx is done, and removes it: no pods are left then.
-func (m *Member) run(ctx context.Context) error {
+// runAndRemove runs a part of the kernel's state until ctx is done, and removes it unless s leaves it: no pods are left
+// then.
+func runAndRemove(ctx context.Context, s *stack.Stack, part interface {
+	Run(ctx context.Context) error
+	Remove(ctx context.Context) error
+}) error {
+	err := part.Run(ctx)
+	if s.Leaves() {
+		return err
+	}
+	return errors.Join(err, part.Remove(context.WithoutCancel(ctx)))
+}
+
+// run runs the overlay until ctx is done.
+func (m *Member) run(ctx context.Context, s *stack.Stack) error {
 	local, err := m.nodes.Local(ctx)
 	if ctx.Err() != nil {
 		return nil
@@ -114,8 +126,7 @@ func (m *Member) run(ctx context.Context) error {
 		return fmt.Errorf("overlay %s: %w", m.config.Network.Backend.Type, err)
 	}
 	m.made <- running
-	err = running.Run(ctx)
-	return errors.Join(err, running.Remove(context.WithoutCancel(ctx)))
+	return runAndRemove(ctx, s, running)
 }
 
 // MTU waits until packets get to other nodes and the policies of pods hold, and returns the MTU of the interfaces of

@@ -37,7 +37,8 @@
 // # Failure
 //
 // Read waits until there is a network. A part that fails ends the stack. When the stack stops, all parts remove what they
-// have set in the kernel; the pods of the node must have ended by then.
+// have set in the kernel; the pods of the node must have ended by then. A stack that leaves what outlives the process
+// leaves all of it but the DNS server.
 package podnetwork
 
 import (

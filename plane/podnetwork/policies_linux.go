@@ -58,10 +58,7 @@ func startPolicies(s *stack.Stack, c Config) (*policies, error) {
 	}
 	group.Start(s)
 	s.Start("events of policies", recorder.Run)
-	s.Start("policies", func(ctx context.Context) error {
-		err := enforcer.Run(ctx)
-		return errors.Join(err, enforcer.Remove(context.WithoutCancel(ctx)))
-	})
+	s.Start("policies", func(ctx context.Context) error { return runAndRemove(ctx, s, enforcer) })
 	return &policies{c.Client, all, enforcer}, nil
 }
 

@@ -37,6 +37,9 @@ type Stack struct {
 	// Now, when closed, makes Stop wait only for the parts that are Bounded, and give
 	// any other two seconds. Nil is never. Set it before the first part.
 	Now <-chan struct{}
+	// Leave, when closed before Stop, asks parts to leave what outlives the process as it is, such as containers and
+	// their network, for the next process. Nil is never. Set it before the first part.
+	Leave <-chan struct{}
 
 	parts  []*Part
 	failed chan error
@@ -95,6 +98,16 @@ func (s *Stack) Start(name string, run func(context.Context) error) *Part {
 		}
 	}()
 	return p
+}
+
+// Leaves reports whether parts leave what outlives the process. It may be called by any goroutine.
+func (s *Stack) Leaves() bool {
+	select {
+	case <-s.Leave:
+		return true
+	default:
+		return false
+	}
 }
 
 // OnStop calls close when the parts above have stopped. Its error is one of Stop.

@@ -8,7 +8,7 @@
 //
 // # Files
 //
-//	DIR/lock         held by the process that has the directory open
+//	DIR/lock         held by the process that has the directory open, whose number is in it
 //	DIR/id           the identity: eight hexadecimal digits
 //	DIR/tokens.csv   the administrator's token, made once, and those that an operator adds
 //	DIR/pod-cidr     the range of pod addresses of the last run
@@ -26,6 +26,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -60,12 +61,44 @@ func Open(path string) (*Dir, error) {
 		lock.Close()
 		return nil, fmt.Errorf("data directory %s is in use by another cluster", path)
 	}
+	sign(lock)
 	id, err := identity(filepath.Join(path, "id"))
 	if err != nil {
 		lock.Close()
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	return &Dir{path: path, id: id, lock: lock}, nil
+}
+
+// sign writes this process's number into the lock. A full disk has no room for it, and the cluster starts.
+func sign(lock *os.File) {
+	if lock.Truncate(0) == nil {
+		_, _ = lock.WriteAt(fmt.Appendln(nil, os.Getpid()), 0)
+	}
+}
+
+// Holder returns the number of the process that has the directory open; 0 if there is none.
+func Holder(path string) (int, error) {
+	lock, err := os.Open(filepath.Join(path, "lock"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("data directory: %w", err)
+	}
+	defer lock.Close()
+	if syscall.Flock(int(lock.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil {
+		return 0, nil
+	}
+	text, err := os.ReadFile(lock.Name())
+	if err != nil {
+		return 0, err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0, fmt.Errorf("%s does not say which process holds it: %w", lock.Name(), err)
+	}
+	return pid, nil
 }
 
 // Path returns the path that the directory was opened with.

@@ -10,5 +10,6 @@
 //
 // A machine that ends is logged with the last line of its log. With Restart it is started again after a delay that
 // doubles from one second to 30; a hangup (SIGHUP) of this process starts all machines that are off at once. When the
-// stack stops, machines are asked to end, and killed once StopNow is closed.
+// stack stops, machines are asked to end, and killed once StopNow is closed. A stack that leaves what outlives the process leaves
+// the machines on, but for their programs, and the next fleet takes them over.
 package fleet

@@ -28,9 +28,6 @@ type Config struct {
 	Restart bool
 	// StopNow, when closed, ends the time that machines get to stop. It may be nil.
 	StopNow <-chan struct{}
-	// Leave, when closed before the fleet stops, makes it leave the machines on with what runs in them, but for their
-	// programs. The next fleet with the same network takes them over. It may be nil.
-	Leave <-chan struct{}
 	// Log is silent when zero.
 	Log logr.Logger
 }
@@ -83,7 +80,7 @@ func (f *Fleet) Address(index int) netip.Addr { return f.network.Address(index) 
 // of listener. The network is removed when s stops, unless machines are left.
 func (f *Fleet) Connect(ctx context.Context, s *stack.Stack, listener net.Listener) (net.Listener, error) {
 	s.OnStop("network of machines", func() error {
-		if f.leaves() {
+		if s.Leaves() {
 			return nil
 		}
 		return f.network.Down(context.WithoutCancel(ctx))
@@ -122,19 +119,9 @@ func (f *Fleet) Start(ctx context.Context, s *stack.Stack, nodes []Node, all loc
 	s.Start("routes to pods", func(ctx context.Context) error {
 		return followRoutes(ctx, all, f.config.Network, f.config.Pods, f.config.Log)
 	})
-	part := s.Start("machines", f.run)
+	part := s.Start("machines", func(ctx context.Context) error { return f.run(ctx, s.Leaves) })
 	part.Bounded, part.WaitingFor = true, f.waitingFor
 	return f.awaitReady(ctx, s, all, since)
-}
-
-// leaves reports whether machines are to be left on.
-func (f *Fleet) leaves() bool {
-	select {
-	case <-f.config.Leave:
-		return true
-	default:
-		return false
-	}
 }
 
 // portName returns the name of the host's end of a machine's link.

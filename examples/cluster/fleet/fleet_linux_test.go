@@ -56,7 +56,7 @@ type site struct {
 }
 
 // newSite returns a fleet that is connected. Its machine has its files in dir.
-func newSite(t *testing.T, dir string, c Config) *site {
+func newSite(t *testing.T, dir string) *site {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		if os.Getenv("CI") != "" {
@@ -64,8 +64,9 @@ func newSite(t *testing.T, dir string, c Config) *site {
 		}
 		t.Skip("machines need root")
 	}
-	c.ID, c.Network, c.Pods = fmt.Sprintf("%08x", os.Getpid()), netip.MustParsePrefix("10.64.211.0/28"), netip.MustParsePrefix("10.64.212.0/24")
-	f, err := New(c)
+	f, err := New(Config{
+		ID: fmt.Sprintf("%08x", os.Getpid()), Network: netip.MustParsePrefix("10.64.211.0/28"), Pods: netip.MustParsePrefix("10.64.212.0/24"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,8 @@ func (w *site) start(t *testing.T, program string) {
 // TestLeave: a fleet leaves its machine on, and the next one takes it over. It is ready only when the Node says so anew.
 func TestLeave(t *testing.T) {
 	dir, leave := t.TempDir(), make(chan struct{})
-	w := newSite(t, dir, Config{Leave: leave})
+	w := newSite(t, dir)
+	w.stack.Leave = leave
 	const program = `trap 'exit 0' USR2; while :; do sleep 0.01; done`
 	w.start(t, program)
 	boot := w.fleet.all[0].Boot()
@@ -125,7 +127,7 @@ func TestLeave(t *testing.T) {
 	}
 	old, _ := w.nodes.Get("n")
 
-	next := newSite(t, dir, Config{})
+	next := newSite(t, dir)
 	before := *old
 	before.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(time.Now().Add(-time.Minute))}}
 	next.nodes.Put(&before)
@@ -148,7 +150,7 @@ func TestLeave(t *testing.T) {
 // TestFleet starts a machine whose program ends when a file is there. The API server listens for it, the fleet is ready
 // once the Node is, the machine is started again at once by a hangup, and nothing is left of it.
 func TestFleet(t *testing.T) {
-	w := newSite(t, t.TempDir(), Config{})
+	w := newSite(t, t.TempDir())
 	f, s, end := w.fleet, w.stack, filepath.Join(w.dir, "end")
 	w.start(t, "until [ -e "+end+" ]; do sleep 0.05; done; echo it is over")
 	go func() {

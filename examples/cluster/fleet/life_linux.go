@@ -26,8 +26,8 @@ const (
 	leaveTimeout  = 20 * time.Second
 )
 
-// run runs all machines until ctx is done, and then stops them at once. A hangup starts those that are off.
-func (f *Fleet) run(ctx context.Context) error {
+// run runs all machines until ctx is done, and then stops them at once, or leaves them. A hangup starts those that are off.
+func (f *Fleet) run(ctx context.Context, leaves func() bool) error {
 	wake := make(chan os.Signal, 1)
 	signal.Notify(wake, syscall.SIGHUP)
 	defer signal.Stop(wake)
@@ -44,14 +44,14 @@ func (f *Fleet) run(ctx context.Context) error {
 	})
 	failures := make([]error, len(f.all))
 	for i, m := range f.all {
-		group.Go(func() { failures[i] = f.runOne(ctx, m) })
+		group.Go(func() { failures[i] = f.runOne(ctx, m, leaves) })
 	}
 	group.Wait()
 	return errors.Join(failures...)
 }
 
 // runOne keeps a machine on until ctx is done. It begins with the one that an earlier run has left, if there is one.
-func (f *Fleet) runOne(ctx context.Context, m *nodeMachine) error {
+func (f *Fleet) runOne(ctx context.Context, m *nodeMachine, leaves func() bool) error {
 	on, err := m.Adopt()
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (f *Fleet) runOne(ctx context.Context, m *nodeMachine) error {
 		on = false
 		select {
 		case <-ctx.Done():
-			if f.leaves() {
+			if leaves() {
 				return f.leave(m)
 			}
 			return errors.Join(f.stop(m), m.clean())

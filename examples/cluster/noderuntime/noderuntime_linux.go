@@ -84,7 +84,7 @@ func (r *Runtime) Start(ctx context.Context, s *stack.Stack) (string, error) {
 		if err := r.daemon.Start(ctx); err != nil {
 			return "", err
 		}
-		s.Start("containerd", r.supervise).Bounded = true
+		s.Start("containerd", func(ctx context.Context) error { return r.supervise(ctx, s) }).Bounded = true
 		socket = r.daemon.Socket()
 	} else if err := r.askForDirectories(ctx); err != nil {
 		return "", err
@@ -92,9 +92,12 @@ func (r *Runtime) Start(ctx context.Context, s *stack.Stack) (string, error) {
 	return socket, plugins.Install(r.binDir, r.config.Plugin)
 }
 
-// supervise keeps the daemon running until ctx is done, and then stops it.
-func (r *Runtime) supervise(ctx context.Context) error {
+// supervise keeps the daemon running until ctx is done, and then stops it unless s leaves it.
+func (r *Runtime) supervise(ctx context.Context, s *stack.Stack) error {
 	r.daemon.Supervise(ctx)
+	if s.Leaves() {
+		return nil
+	}
 	ctx = context.WithoutCancel(ctx)
 	select {
 	case <-r.config.StopNow:
