@@ -61,10 +61,12 @@ func (c *changes) changed(ctx context.Context, f *form, e *evaluation, m *mutati
 	}
 	var object any
 	if err == nil {
-		object, err = patched.Decode(data, f.r)
+		object, err = patched.Decode(ctx, data, f.r)
 	}
 	var undecodable *patched.UndecodableError
 	switch {
+	case errors.Is(err, budget.ErrExceeded):
+		return nil, err
 	case errors.As(err, &undecodable):
 		return nil, apierrors.NewInternalError(undecodable.Err)
 	case err != nil:

@@ -2,9 +2,11 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/planekit/planekit/admission/internal/patched"
+	"github.com/planekit/planekit/internal/budget"
 	"github.com/planekit/planekit/internal/jsonpatch"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -37,7 +39,10 @@ func (h *hook) patched(ctx context.Context, q *question, patch []byte) (any, err
 	case err != nil:
 		return nil, apierrors.NewInternalError(err)
 	}
-	object, err := patched.Decode(data, q.r)
+	object, err := patched.Decode(ctx, data, q.r)
+	if errors.Is(err, budget.ErrExceeded) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("admission webhook %q: %w", h.name, err))
 	}

@@ -136,7 +136,7 @@ func (o *Object) SetUnstructuredContent(content map[string]any) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	*o = Object{version: o.version, completed: true}
+	*o = Object{version: o.version, completed: o.version != nil}
 	o.malformed = o.take(ctx, content)
 }
 
@@ -210,7 +210,7 @@ func (o *Object) UnmarshalJSON(data []byte) error {
 	if ctx == nil { // it is stored
 		ctx = budget.Attach(context.Background(), budget.ForBody(len(data)))
 	}
-	*o = Object{version: o.version, completed: true}
+	*o = Object{version: o.version, completed: o.version != nil}
 	return o.take(ctx, content)
 }
 

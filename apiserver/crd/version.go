@@ -73,14 +73,30 @@ func (v *version) new() runtime.Object { return &Object{version: v} }
 
 func newList() runtime.Object { return &List{} }
 
-// complete sets the defaults of an object that has not been decoded as it is.
+// DefaultLike sets the defaults of the version that other, an Object, has. It charges them to the budget of ctx, and fails if
+// that does not cover them.
+func (o *Object) DefaultLike(ctx context.Context, other any) error {
+	like, ok := other.(*Object)
+	if !ok || like.version == nil {
+		return nil
+	}
+	s, err := like.version.schema()
+	if err != nil || o.Fields == nil {
+		return err
+	}
+	o.version = like.version
+	return s.Fill(ctx, o.Fields)
+}
+
+// complete sets the defaults of an object that has not been decoded as it is: the program or admission has made it.
 func (v *version) complete(obj runtime.Object) {
 	o := obj.(*Object)
 	if o.completed {
 		return
 	}
+	o.version = v
 	if s, err := v.schema(); err == nil && o.Fields != nil {
-		_, _ = s.Complete(paidFor, o.Fields, true) // the program has made it
+		_, _ = s.Complete(paidFor, o.Fields, true) // what a request adds was charged before
 	}
 	o.completed = true
 }
@@ -297,7 +313,7 @@ func (v *version) convert(obj runtime.Object) (runtime.Object, error) {
 		return nil, err
 	}
 	out := obj.(*Object).deepCopy()
-	out.version, out.completed = v, true
+	out.version = v
 	out.SetGroupVersionKind(v.gvk)
 	before := out.Fields
 	if before != nil {
@@ -312,7 +328,7 @@ func (v *version) relabel(o *Object) (runtime.Object, error) {
 		return nil, errors.New("no such version")
 	}
 	out := *o
-	out.version, out.completed = v, true
+	out.version = v
 	out.SetGroupVersionKind(v.gvk)
 	return &out, nil
 }

@@ -25,6 +25,14 @@ func (s *Schema) Complete(ctx context.Context, obj map[string]any, root bool) (u
 	return c.unknown, c.meter.err
 }
 
+// Fill sets the defaults in obj, the fields of a resource, and keeps unknown fields. It charges them to the budget of ctx,
+// and fails if that does not cover them.
+func (s *Schema) Fill(ctx context.Context, obj map[string]any) error {
+	m := newMeter(ctx)
+	s.fill(obj, true, m)
+	return m.err
+}
+
 // completion is one pass over an object.
 type completion struct {
 	path    []byte

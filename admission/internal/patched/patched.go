@@ -88,8 +88,9 @@ func Strict(data []byte, r *admission.Request) error {
 }
 
 // Decode returns data as an object of the type of that in r. The fields that the server sets stay as
-// they are, but those of a new object, which the server sets afterwards. Unknown fields are dropped.
-func Decode(data []byte, r *admission.Request) (any, error) {
+// they are, but those of a new object, which the server sets afterwards. Unknown fields are dropped. A custom object gets
+// the defaults of its version within the budget of ctx; the server drops its unknown fields once all plugins have seen it.
+func Decode(ctx context.Context, data []byte, r *admission.Request) (any, error) {
 	t := reflect.TypeOf(r.Object)
 	if t.Kind() != reflect.Pointer {
 		return nil, fmt.Errorf("a %v cannot be patched", t)
@@ -97,6 +98,13 @@ func Decode(data []byte, r *admission.Request) (any, error) {
 	object := reflect.New(t.Elem()).Interface()
 	if err := utiljson.Unmarshal(data, object); err != nil {
 		return nil, &UndecodableError{err}
+	}
+	if o, ok := object.(interface {
+		DefaultLike(ctx context.Context, other any) error
+	}); ok {
+		if err := o.DefaultLike(ctx, r.Object); err != nil {
+			return nil, err
+		}
 	}
 	if o, ok := object.(runtime.Object); ok {
 		if got := o.GetObjectKind().GroupVersionKind(); got != Kind(r) {

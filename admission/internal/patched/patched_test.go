@@ -35,7 +35,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	result, err := patched.Decode(data, request())
+	result, err := patched.Decode(context.Background(), data, request())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -49,7 +49,7 @@ func TestRefused(t *testing.T) {
 		`{"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "a"}}`: "makes a /v1, Kind=Secret of a /v1, Kind=ConfigMap",
 		`{"data": 5}`: "decode the patched object",
 	} {
-		if _, err := patched.Decode([]byte(data), request()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := patched.Decode(t.Context(), []byte(data), request()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", data, err)
 		}
 	}
