@@ -19,7 +19,7 @@ import (
 
 // TestServerDoesNotConnectToItself: a pod whose address is one of the API server's is not connected to: that
 // of another listener than the first one at its port, that by which it is advertised, and that of its
-// Service.
+// Service or of another one, which may lead to it too.
 func TestServerDoesNotConnectToItself(t *testing.T) {
 	first, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -38,7 +38,7 @@ func TestServerDoesNotConnectToItself(t *testing.T) {
 		c.Listener, c.Advertise = first, advertised
 	}))
 	pods := typed.Pods(p.Client())
-	for i, at := range []netip.AddrPort{netip.AddrPortFrom(host, port), advertised, netip.MustParseAddrPort("10.96.0.1:443")} {
+	for i, at := range []netip.AddrPort{netip.AddrPortFrom(host, port), advertised, netip.MustParseAddrPort("10.96.0.1:443"), netip.MustParseAddrPort("10.96.9.9:443")} {
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("mirror-", i)},
 			Spec:       corev1.PodSpec{NodeName: "none", Containers: []corev1.Container{{Name: "a", Image: "a"}}},

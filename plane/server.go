@@ -3,6 +3,7 @@ package plane
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/netip"
 
@@ -193,26 +194,38 @@ func (p *Plane) NodeDialer() func(ctx context.Context, address string) (net.Conn
 // be nil.
 func (p *Plane) MayDialNode() func(netip.Addr) error { return p.config.MayDialNode }
 
+// serviceRanges yields the ranges of the addresses of services.
+func (p *Plane) serviceRanges(yield func(netip.Prefix) bool) {
+	for _, r := range p.config.ServiceCIDRs {
+		if !yield(r) {
+			return
+		}
+	}
+	for object := range p.Caches.ServiceCIDRs.All() {
+		for _, text := range object.Spec.CIDRs {
+			if r, err := netip.ParsePrefix(text); err == nil && !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// mayDialPod refuses addresses that no pod has. One of a service could lead to the API server itself.
+func (p *Plane) mayDialPod(address netip.Addr) error {
+	for r := range p.serviceRanges {
+		if r.Contains(address) {
+			return errServiceAddress
+		}
+	}
+	return nodeproxy.Routable(address)
+}
+
+var errServiceAddress = errors.New("address not allowed: it is one of services")
+
 // nodeNames returns what the serving certificates of nodes cannot name: the API server and services.
 func (p *Plane) nodeNames() controllerset.NodeNames {
 	own := p.Credentials.Serving.Certificate
-	names := controllerset.NodeNames{
-		Names: own.DNSNames, Shared: p.config.SharedAddress,
-		Services: func(yield func(netip.Prefix) bool) {
-			for _, r := range p.config.ServiceCIDRs {
-				if !yield(r) {
-					return
-				}
-			}
-			for object := range p.Caches.ServiceCIDRs.All() {
-				for _, text := range object.Spec.CIDRs {
-					if r, err := netip.ParsePrefix(text); err == nil && !yield(r) {
-						return
-					}
-				}
-			}
-		},
-	}
+	names := controllerset.NodeNames{Names: own.DNSNames, Shared: p.config.SharedAddress, Services: p.serviceRanges}
 	for _, ip := range own.IPAddresses {
 		if address, ok := netip.AddrFromSlice(ip); ok {
 			names.Addresses = append(names.Addresses, address.Unmap())
@@ -290,6 +303,7 @@ func (p *Plane) connectNodes(resources []apiserver.Resource) ([]apiserver.Resour
 		Slices:      p.Caches.SlicesByService,
 		Pods:        p.Caches.Pods,
 		TLS:         p.Credentials.KubeletTLS(pair),
+		MayDial:     p.mayDialPod,
 		MayDialNode: p.config.MayDialNode,
 		ConnectNode: p.NodeDialer(),
 		Self:        p.ownAddresses(),

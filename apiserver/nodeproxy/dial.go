@@ -154,9 +154,10 @@ func onMachine(address netip.Addr) bool {
 	})
 }
 
-// routable refuses what the API server must not be made to talk to: itself and
-// its neighbours on the link, where cloud metadata lives.
-func routable(address netip.Addr) error {
+// Routable refuses what the API server must not be made to talk to: itself and
+// its neighbours on the link, where cloud metadata lives. These are loopback, link-local, multicast and unspecified
+// addresses, as in Kubernetes.
+func Routable(address netip.Addr) error {
 	if a := address.Unmap(); !a.IsGlobalUnicast() {
 		return errNotAllowed
 	}

@@ -48,8 +48,7 @@ type Config struct {
 	// the address, is that of the kubelet of node. Nil: the subject must be the
 	// node's user, as the signer kubernetes.io/kubelet-serving has it.
 	VerifyNode func(node string, certificate *x509.Certificate) error
-	// MayDial refuses addresses of pods with an error. Nil: loopback, link-local,
-	// multicast and unspecified addresses are refused, as in Kubernetes.
+	// MayDial refuses addresses of pods with an error. Nil means Routable.
 	MayDial func(netip.Addr) error
 	// MayDialNode is the same for the addresses of nodes.
 	MayDialNode func(netip.Addr) error
@@ -109,10 +108,10 @@ func New(c Config) (*Proxy, error) {
 		return nil, errors.New("nodeproxy: StreamsPerUser or StreamsPerNode is negative")
 	}
 	if c.MayDial == nil {
-		c.MayDial = routable
+		c.MayDial = Routable
 	}
 	if c.MayDialNode == nil {
-		c.MayDialNode = routable
+		c.MayDialNode = Routable
 	}
 	if c.VerifyNode == nil {
 		c.VerifyNode = isNode

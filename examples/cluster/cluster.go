@@ -59,6 +59,8 @@ type cluster struct {
 	// valid without machines.
 	machineNetwork netip.Prefix
 	gateway        netip.Addr
+	// leadsToServices reports whether addresses of services lead to machines from here; nil without machines.
+	leadsToServices func() bool
 	// mtu returns the MTU of pods' interfaces once packets get to nodes in other processes; nil where there are none.
 	mtu func(context.Context) (int, error)
 	// protect returns once the policies of a pod of this process's node hold; nil where there are none.
@@ -182,7 +184,7 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 		},
 		Parts:   []plane.Part{c.writeKubeconfig, c.publishNetwork, c.startMetricsServer, c.invite, c.startNodes, c.watchShutdown, startScavenger},
 		StopNow: o.stopNow, Leave: o.leave,
-		Log:     c.log,
+		Log: c.log,
 	}
 	config.Admission.Unsupported = c.unsupported()
 	customresources.Enable(&config)
@@ -362,8 +364,11 @@ func (c *cluster) announce(stdout io.Writer, url string) {
 			where, beside("cluster"), roleNode, strings.Join(c.joinArgs(), " "))
 	}
 	if c.gateway.IsValid() {
-		fmt.Fprintf(stdout, "From pods, Services answer at their names. From this machine, node ports answer at the addresses of nodes (%s get nodes -o wide).\n\n",
-			beside("planectl"))
+		fmt.Fprint(stdout, "From pods, Services answer at their names. From this machine, ")
+		if c.leadsToServices() {
+			fmt.Fprintf(stdout, "they answer at their cluster IPs (%s get services), and ", beside("planectl"))
+		}
+		fmt.Fprintf(stdout, "node ports answer at the addresses of nodes (%s get nodes -o wide).\n\n", beside("planectl"))
 	}
 	fmt.Fprintf(stdout, "  export KUBECONFIG=%s\n", c.options.kubeconfig)
 	fmt.Fprintf(stdout, "  %s run nginx --image=nginx --replicas=3\n", beside("planectl"))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -65,14 +66,18 @@ func (c *cluster) joinNetwork(api *client.Client, network podnetwork.Network, ad
 // accepts connections from there too.
 func (c *cluster) joinMachines(ctx context.Context, listener net.Listener) (net.Listener, error) {
 	o := &c.options
+	wanted := o.nodes
 	if !o.wantsMachines() || c.runtime != "containerd" {
-		return listener, nil
+		wanted = 0
+	}
+	if err := c.endMachines(ctx, wanted); err != nil || wanted == 0 {
+		return listener, err
 	}
 	if err := c.chooseMachineNetwork(ctx); err != nil {
 		return nil, err
 	}
 	f, err := fleet.New(fleet.Config{
-		ID: c.dir.ID(), Network: c.machineNetwork, Pods: c.podNetwork, Restart: o.restartMachines, StopNow: o.stopNow, Log: c.log,
+		ID: c.dir.ID(), Network: c.machineNetwork, Pods: c.podNetwork, Services: o.kube.ServiceCIDRs(), Restart: o.restartMachines, StopNow: o.stopNow, Log: c.log,
 	})
 	if err != nil {
 		return nil, err
@@ -83,7 +88,7 @@ func (c *cluster) joinMachines(ctx context.Context, listener net.Listener) (net.
 	if listener, err = f.Connect(ctx, c.stack, listener); err != nil {
 		return nil, err
 	}
-	c.gateway = f.Gateway()
+	c.gateway, c.leadsToServices = f.Gateway(), f.LeadsToServices
 	c.startMachines = func(ctx context.Context, p *plane.Plane, s *stack.Stack, mirror string) error {
 		var nodes []fleet.Node
 		for index := range o.nodes {
@@ -97,6 +102,31 @@ func (c *cluster) joinMachines(ctx context.Context, listener net.Listener) (net.
 		return f.Start(ctx, s, nodes, p.Caches.Nodes)
 	}
 	return listener, nil
+}
+
+// endMachines ends the machines that an earlier run has left, but for the first ones, which are wanted.
+func (c *cluster) endMachines(ctx context.Context, wanted int) error {
+	dirs, err := filepath.Glob(c.dir.Join("nodes", "*"))
+	if err != nil {
+		return err
+	}
+	stay := map[string]bool{}
+	for index := range wanted {
+		stay[nodes.Name(index)] = true
+	}
+	var failed error
+	for _, dir := range dirs {
+		name := filepath.Base(dir)
+		if stay[name] {
+			continue
+		}
+		ended, err := guest.End(dir)
+		if ended && err == nil {
+			err = machine.RemoveCgroups(ctx, machine.Cgroup(c.dir.ID())+"/"+name)
+		}
+		failed = errors.Join(failed, err)
+	}
+	return failed
 }
 
 // machineProgram returns the command line of the program that runs a node, which joins by the cluster's token.

@@ -24,6 +24,9 @@ type Config struct {
 	ID string
 	// Network is the IPv4 range of the addresses of machines, and Pods that of their pods.
 	Network, Pods netip.Prefix
+	// Services are the ranges of the addresses of services, which lead to a machine from here unless this machine has
+	// another route into one of them.
+	Services []netip.Prefix
 	// Restart is set if machines that end are started again.
 	Restart bool
 	// StopNow, when closed, ends the time that machines get to stop. It may be nil.
@@ -49,6 +52,7 @@ type Fleet struct {
 	config  Config
 	network *guest.Network
 	all     []*nodeMachine
+	routed  []netip.Prefix // those of Config.Services that lead to a machine
 
 	mu   sync.Mutex
 	wake chan struct{} // guarded by mu; closed when machines that are off are to be started
@@ -71,6 +75,9 @@ func New(c Config) (*Fleet, error) {
 
 // Gateway returns the address of this host for machines.
 func (f *Fleet) Gateway() netip.Addr { return f.network.Gateway() }
+
+// LeadsToServices reports whether addresses of services lead to a machine from here. It is known once Start has been called.
+func (f *Fleet) LeadsToServices() bool { return len(f.routed) > 0 }
 
 // Address returns the address of the machine with that index, from 0. It is not valid if the network has no room
 // for it.
@@ -116,9 +123,10 @@ func (f *Fleet) Start(ctx context.Context, s *stack.Stack, nodes []Node, all loc
 		f.all = append(f.all, &nodeMachine{Machine: one, node: node})
 	}
 	since := time.Now().Truncate(time.Second) // as conditions have it
-	s.Start("routes to pods", func(ctx context.Context) error {
-		return followRoutes(ctx, all, f.config.Network, f.config.Pods, f.config.Log)
-	})
+	if err := f.chooseRoutes(); err != nil {
+		return err
+	}
+	s.Start("routes to pods", func(ctx context.Context) error { return f.followRoutes(ctx, all) })
 	part := s.Start("machines", func(ctx context.Context) error { return f.run(ctx, s.Leaves) })
 	part.Bounded, part.WaitingFor = true, f.waitingFor
 	return f.awaitReady(ctx, s, all, since)

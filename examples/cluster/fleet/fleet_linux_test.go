@@ -198,20 +198,48 @@ func TestFleet(t *testing.T) {
 	})
 }
 
-// TestRoutesTo: routes lead to the pods of machines, and to no others.
+// TestRoutesTo: routes lead to the pods of machines, and to no others, and to services by a machine that is ready.
 func TestRoutesTo(t *testing.T) {
 	node := func(name, pods, address string) *corev1.Node {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{PodCIDR: pods}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		if name == "good" {
+			n.Status.Conditions[0].Status = corev1.ConditionUnknown
+		}
 		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}, {Type: corev1.NodeInternalIP, Address: address}}
 		return n
 	}
 	all := localcache.NewMap(
 		node("good", "10.244.1.0/24", "10.199.0.2"), node("elsewhere", "10.244.2.0/24", "192.0.2.1"),
 		node("foreign", "10.9.0.0/24", "10.199.0.3"), node("new", "", "10.199.0.4"), node("odd", "10.244.3.7/24", "10.199.0.5"),
+		node("even", "10.244.4.0/24", "10.199.0.6"),
 	)
-	got := routesTo(all, netip.MustParsePrefix("10.199.0.0/24"), netip.MustParsePrefix("10.244.0.0/16"))
-	if want := "map[10.244.1.0/24:10.199.0.2 10.244.3.0/24:10.199.0.5]"; fmt.Sprint(got) != want {
-		t.Errorf("%v, want %s", got, want)
+	f := &Fleet{config: Config{Network: netip.MustParsePrefix("10.199.0.0/24"), Pods: netip.MustParsePrefix("10.244.0.0/16")}}
+	const pods = "10.244.1.0/24:10.199.0.2 10.244.3.0/24:10.199.0.5 10.244.4.0/24:10.199.0.6"
+	if got, want := fmt.Sprint(f.routesTo(all)), "map["+pods+"]"; got != want {
+		t.Errorf("routes %s, want %s", got, want)
+	}
+	f.routed = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}
+	if got, want := fmt.Sprint(f.routesTo(all)), "map[10.96.0.0/12:10.199.0.5 "+pods+"]"; got != want {
+		t.Errorf("routes with those to services %s, want %s", got, want)
+	}
+}
+
+// TestServicesBesideOtherRoutes: services are reached from here unless this machine has another route into their range.
+func TestServicesBesideOtherRoutes(t *testing.T) {
+	network := netip.MustParsePrefix("10.64.211.0/28")
+	for services, want := range map[string]bool{"198.19.248.0/24": true, "10.64.211.0/24": false, "10.64.211.8/30": false, "fd00::/112": false} {
+		w := newSite(t, t.TempDir()) // with a route to network
+		w.fleet.config.Services = []netip.Prefix{netip.MustParsePrefix(services)}
+		if err := w.fleet.chooseRoutes(); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.fleet.LeadsToServices(); got != want {
+			t.Errorf("services %s lead to a machine: %v, want %v, with a route to %v", services, got, want, network)
+		}
+		if err := w.stack.Stop(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

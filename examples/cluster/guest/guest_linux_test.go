@@ -264,9 +264,9 @@ func TestLeave(t *testing.T) {
 	}
 	said("on sleep second")
 	leave()
-	for range 2 {
-		if err := guest.End(config.Dir); err != nil {
-			t.Fatal(err)
+	for _, want := range []bool{true, false} {
+		if ended, err := guest.End(config.Dir); ended != want || err != nil {
+			t.Fatalf("End: %v, %v, want %v", ended, err, want)
 		}
 	}
 	if adopted, err := m.Adopt(); adopted || err != nil {

@@ -142,13 +142,13 @@ func (m *Machine) Adopt() (bool, error) {
 	return true, nil
 }
 
-// End ends the machine that another process has left in dir, if there is one.
-func End(dir string) error {
+// End ends the machine that another process has left in dir. It reports false if there is none.
+func End(dir string) (bool, error) {
 	process, line, err := find(dir)
 	if err != nil || process == nil {
-		return err
+		return false, err
 	}
-	return end(process, line)
+	return true, end(process, line)
 }
 
 // end hangs up, and waits until the machine has ended.
