@@ -212,7 +212,7 @@ func (q *request) validateNew(obj runtime.Object) error {
 	if len(errs) > 0 {
 		return invalid.Object(q.kind.gvk.GroupKind(), m.GetName(), errs)
 	}
-	q.warnOf(obj, nil)
+	q.warnOf(&q.kind.Strategy, obj, nil)
 	return nil
 }
 

@@ -206,9 +206,7 @@ func (q *request) validateChange(obj, old runtime.Object) error {
 	if len(errs) > 0 {
 		return invalid.Object(q.kind.gvk.GroupKind(), accessor(obj).GetName(), errs)
 	}
-	if q.sub == nil {
-		q.warnOf(obj, old)
-	}
+	q.warnOf(strategy, obj, old)
 	return nil
 }
 

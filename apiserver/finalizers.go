@@ -25,11 +25,12 @@ func (k *servedKind) checkFinalizers(finalizers, before []string) (errs field.Er
 	return errs
 }
 
-// warnOf tells the client what the kind warns of.
-func (q *request) warnOf(obj, old runtime.Object) {
-	if warnings := q.kind.Strategy.Warnings; warnings != nil {
-		for _, text := range warnings(obj, old) {
-			q.warn(text)
-		}
+// warnOf tells the client what a strategy warns of.
+func (q *request) warnOf(s *Strategy, obj, old runtime.Object) {
+	if s.Warnings == nil {
+		return
+	}
+	for _, text := range s.Warnings(obj, old) {
+		q.warn(text)
 	}
 }

@@ -19,7 +19,6 @@
 //
 // What it leaves out: everything that acts on the objects. Quotas, limits, webhooks, policies and API
 // services are stored and validated, not enforced, and expressions (CEL) are not compiled. There are
-// no Windows pods. Annotations that fields have replaced (seccomp, AppArmor) have no effect. A gated pod
-// may not change its node selector or affinity. Of volume types, those that a node can mount by itself
+// no Windows pods. The annotations that the field of seccomp has replaced have no effect. Of volume types, those that a node can mount by itself
 // and CSI are validated in depth; of the other types, only that there is one per volume.
 package kube

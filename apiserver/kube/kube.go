@@ -59,6 +59,12 @@ func ResourcesFor(c Config) []apiserver.Resource {
 	for i := range all {
 		resource, s := all[i].Plural+"."+all[i].Group, &all[i].Strategy
 		s.ShowDeleted, s.Warnings, s.QualifiedFinalizers = slices.Contains(shownDeleted, resource), warn.For(resource), true
+		for j, sub := range all[i].Subresources {
+			if status, ok := sub.(apiserver.Status); ok && sub.SubresourceName() == "status" {
+				status.Strategy.Warnings = warn.For(resource + "/status")
+				all[i].Subresources[j] = status
+			}
+		}
 	}
 	return all
 }

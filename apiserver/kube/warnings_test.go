@@ -165,3 +165,55 @@ func TestGatedPodsMayNarrow(t *testing.T) {
 		c.do("DELETE", "/api/v1/namespaces/team/pods/p", "", 200)
 	}
 }
+
+// TestAppArmorAnnotations: the annotation with the profile of a container stands for the field of a new pod, with a warning,
+// must agree with it, and cannot change.
+func TestAppArmorAnnotations(t *testing.T) {
+	c := client{t, apiservertest.Start(t, apiservertest.WithResources(kube.Resources()...)), "application/json"}
+	const (
+		pods = "/api/v1/namespaces/team/pods"
+		key  = "container.apparmor.security.beta.kubernetes.io/c"
+	)
+	pod := func(name, annotation, ofPod, ofContainer string) string {
+		return `{metadata: {name: ` + name + `, annotations: {` + key + `: "` + annotation + `"}}, spec: {securityContext: {` + ofPod + `}, containers: [{name: c, image: i, securityContext: {` + ofContainer + `}}]}}`
+	}
+	old := []string{"metadata.annotations[" + key + `]: deprecated since v1.30; use the "appArmorProfile" field instead`}
+	for _, test := range []struct {
+		name, annotation, ofPod, ofContainer string
+		code                                 int
+		warnings                             []string
+		want                                 string // in the object or the error
+	}{
+		{"default", "runtime/default", "", "", 201, old, `"securityContext":{"appArmorProfile":{"type":"RuntimeDefault"}}`},
+		{"unconfined", "unconfined", "appArmorProfile: {type: RuntimeDefault}", "", 201, old, `"securityContext":{"appArmorProfile":{"type":"Unconfined"}}`},
+		{"local", "localhost/a", "", "", 201, old, `"appArmorProfile":{"type":"Localhost","localhostProfile":"a"}`},
+		{"same", "runtime/default", "appArmorProfile: {type: RuntimeDefault}", "", 201, nil, `"appArmorProfile":{"type":"RuntimeDefault"}`},
+		{"both", "unconfined", "", "appArmorProfile: {type: Unconfined}", 201, nil, `"appArmorProfile":{"type":"Unconfined"}`},
+		{"empty", "", "", "", 201, old, key},
+		{"none", "wrong", "", "", 422, nil, `metadata.annotations[` + key + `]: Invalid value: \"wrong\": invalid AppArmor profile name: \"wrong\"`},
+		{"other", "unconfined", "", "appArmorProfile: {type: RuntimeDefault}", 422, nil, `spec.containers[0].securityContext.appArmorProfile.type: Forbidden: apparmor type in annotation and field must match`},
+		{"names", "localhost/a", "", "appArmorProfile: {type: Localhost, localhostProfile: b}", 422, nil, `spec.containers[0].securityContext.appArmorProfile.localhostProfile: Forbidden: apparmor profile in annotation and field must match`},
+	} {
+		body := pod(test.name, test.annotation, test.ofPod, test.ofContainer)
+		dry := string(c.do("POST", pods+"?dryRun=All", body, test.code))
+		if text := strings.ReplaceAll(dry, `\\\"`, `\"`); !strings.Contains(text, test.want) {
+			t.Errorf("POST of pod %s = %s\nwant it to contain %s", test.name, text, test.want)
+		}
+		if code, got := c.warned("POST", pods, body); code != test.code || test.code == 201 && !slices.Equal(got, test.warnings) {
+			t.Errorf("POST of pod %s = %d with the warnings %q, want %d with %q", test.name, code, got, test.code, test.warnings)
+		}
+	}
+	if got := string(c.do("POST", pods, strings.Replace(pod("lost", "unconfined", "", ""), "name: c,", "name: d,", 1), 422)); !strings.Contains(got, "container not found") {
+		t.Errorf("POST of a pod with a profile for another container = %s, want: container not found", got)
+	}
+	for body, want := range map[string]int{
+		`{"metadata":{"annotations":{"` + key + `":"unconfined"}}}`:                                      422,
+		`{"metadata":{"annotations":{"` + key + `":null}}}`:                                              422,
+		`{"metadata":{"annotations":{"container.apparmor.security.beta.kubernetes.io/d":"unconfined"}}}`: 422,
+		`{"metadata":{"annotations":{"a":"b"}}}`:                                                         200,
+	} {
+		if code, _ := c.warned("PATCH", pods+"/default", body); code != want {
+			t.Errorf("PATCH of a pod with a profile by %s = %d, want %d", body, code, want)
+		}
+	}
+}

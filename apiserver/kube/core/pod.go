@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"strconv"
 	"strings"
 
@@ -40,6 +41,13 @@ func Pods() apiserver.Resource {
 		},
 	})
 	r.Strategy.Grace = podGrace
+	prepare := r.Strategy.PrepareForCreate
+	r.Strategy.PrepareForCreate = func(ctx context.Context, obj runtime.Object) {
+		for _, text := range podspec.TakeProfiles(obj.(*corev1.Pod)) {
+			apiserver.Warn(ctx, text)
+		}
+		prepare(ctx, obj)
+	}
 	parts := newPodParts()
 	r.Share = func(obj runtime.Object) { parts.share(obj.(*corev1.Pod)) }
 	return r
@@ -122,6 +130,7 @@ func validatePod(pod *corev1.Pod) field.ErrorList {
 	var ps check.Problems
 	p := field.NewPath("spec")
 	checkPod(&ps, pod)
+	podspec.CheckProfilesMatch(&ps, p, pod.Annotations, &pod.Spec)
 	ps.Allowed(len(pod.Spec.EphemeralContainers) == 0,
 		p.Child("ephemeralContainers"), "cannot be set on create")
 	ps.Allowed(pod.Spec.NodeName == "" || len(pod.Spec.SchedulingGates) == 0,
@@ -133,6 +142,7 @@ func validatePod(pod *corev1.Pod) field.ErrorList {
 // that Kubernetes added too late to apply to templates.
 func checkPod(ps *check.Problems, pod *corev1.Pod) {
 	p := field.NewPath("spec")
+	podspec.CheckProfiles(ps, field.NewPath("metadata", "annotations"), pod.Annotations, &pod.Spec)
 	podspec.Check(ps, p, &pod.Spec)
 	for i := range pod.Spec.Volumes {
 		v, at := &pod.Spec.Volumes[i], p.Child("volumes").Index(i)

@@ -10,6 +10,7 @@ import (
 	"github.com/planekit/planekit/apiserver/kube/internal/check"
 	"github.com/planekit/planekit/apiserver/kube/internal/define"
 	"github.com/planekit/planekit/apiserver/kube/internal/optional"
+	"github.com/planekit/planekit/apiserver/kube/internal/podspec"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -21,6 +22,7 @@ import (
 func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 	var ps check.Problems
 	checkPod(&ps, pod)
+	podspec.CheckSameProfiles(&ps, field.NewPath("metadata", "annotations"), pod.Annotations, old.Annotations)
 	p := field.NewPath("spec")
 	for _, kind := range []struct {
 		path          string

@@ -22,7 +22,9 @@ import (
 func CheckTemplate(ps *check.Problems, p *field.Path, template *corev1.PodTemplateSpec) {
 	ps.Labels(p.Child("labels"), template.Labels)
 	ps.All(apivalidation.ValidateAnnotations(template.Annotations, p.Child("annotations")))
+	CheckProfiles(ps, p.Child("annotations"), template.Annotations, &template.Spec)
 	Check(ps, p.Child("spec"), &template.Spec)
+	CheckProfilesMatch(ps, p.Child("spec"), template.Annotations, &template.Spec)
 	ps.Allowed(len(template.Spec.EphemeralContainers) == 0,
 		p.Child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template")
 }

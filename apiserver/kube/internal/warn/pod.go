@@ -68,7 +68,7 @@ type podWarner struct {
 func ofPod(at *field.Path, spec *corev1.PodSpec, annotations map[string]string) []string {
 	w := &podWarner{at: at, spec: spec, annotations: annotations}
 	for _, step := range []func(){
-		w.nodeLabels, w.oldAnnotations, w.volumes, w.duplicates, w.overhead, w.containers, w.ports, w.portNames, w.gracePeriod, w.podAffinity, w.addresses,
+		w.nodeLabels, w.oldAnnotations, w.volumes, w.volumePaths, w.duplicates, w.overhead, w.containers, w.ports, w.portNames, w.gracePeriod, w.podAffinity, w.addresses,
 	} {
 		step()
 	}
@@ -79,10 +79,13 @@ func ofPod(at *field.Path, spec *corev1.PodSpec, annotations map[string]string) 
 const maxWarnings = 1000
 
 func (w *podWarner) add(at *field.Path, format string, values ...any) {
-	if len(w.warnings) >= maxWarnings {
-		return
+	w.say(at.String() + ": " + fmt.Sprintf(format, values...))
+}
+
+func (w *podWarner) say(text string) {
+	if len(w.warnings) < maxWarnings {
+		w.warnings = append(w.warnings, text)
 	}
-	w.warnings = append(w.warnings, at.String()+": "+fmt.Sprintf(format, values...))
 }
 
 func (w *podWarner) path(names ...string) *field.Path { return w.at.Child("spec", names...) }

@@ -1,10 +1,11 @@
-// Package warn has what kube-apiserver v1.36 warns of when a workload is created or changed: fields that are
+// Package warn has what kube-apiserver v1.36 warns of when an object is created or changed: fields that are
 // deprecated, without an effect, or probably a mistake (kubernetes/pkg/api/pod/warnings.go and the strategies in
 // kubernetes/pkg/registry). The words and their order are Kubernetes'.
 package warn
 
 import (
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -18,12 +19,18 @@ import (
 // Func returns the warnings about a new object, or about a change of old.
 type Func func(obj, old runtime.Object) []string
 
-// For returns the warnings of a resource, such as deployments.apps; nil if there are none.
-func For(resource string) Func { return table[resource] }
+// For returns the warnings of a resource, such as deployments.apps, or of its status, services./status; nil if there are
+// none.
+func For(resource string) Func {
+	if f := workloads[resource]; f != nil {
+		return f
+	}
+	return objects[resource]
+}
 
 var (
-	inSpec = field.NewPath("spec", "template")
-	table  = map[string]Func{
+	inSpec    = field.NewPath("spec", "template")
+	workloads = map[string]Func{
 		"pods.": func(obj, old runtime.Object) []string {
 			if old != nil {
 				return nil // people seldom change pods, and components often
@@ -41,12 +48,9 @@ var (
 		"deployments.apps":  of(named, func(d *appsv1.Deployment) []string { return ofTemplate(inSpec, &d.Spec.Template) }),
 		"replicasets.apps":  of(named, func(r *appsv1.ReplicaSet) []string { return ofTemplate(inSpec, &r.Spec.Template) }),
 		"daemonsets.apps":   of(unnamed, func(d *appsv1.DaemonSet) []string { return ofTemplate(inSpec, &d.Spec.Template) }),
-		"statefulsets.apps": of(unnamed, ofStatefulSet),
+		"statefulsets.apps": ofStatefulSet,
 		"jobs.batch":        of(named, func(j *batchv1.Job) []string { return ofJob(field.NewPath("spec"), &j.Spec) }),
-		"cronjobs.batch": of(named, func(c *batchv1.CronJob) []string {
-			return ofJob(field.NewPath("spec", "jobTemplate", "spec"), &c.Spec.JobTemplate.Spec)
-		}),
-		"persistentvolumeclaims.": of(unnamed, func(c *corev1.PersistentVolumeClaim) []string { return ofClaim(field.NewPath("spec"), &c.Spec) }),
+		"cronjobs.batch":    ofCronJob,
 	}
 )
 
@@ -85,10 +89,16 @@ func ofTemplate(at *field.Path, t *corev1.PodTemplateSpec) []string {
 	return ofPod(at, &t.Spec, t.Annotations)
 }
 
-func ofStatefulSet(s *appsv1.StatefulSet) []string {
-	warnings := ofTemplate(inSpec, &s.Spec.Template)
+var ofTemplateOfStatefulSet = of(unnamed, func(s *appsv1.StatefulSet) []string { return ofTemplate(inSpec, &s.Spec.Template) })
+
+func ofStatefulSet(obj, old runtime.Object) []string {
+	s, warnings := obj.(*appsv1.StatefulSet), ofTemplateOfStatefulSet(obj, old)
 	for i := range s.Spec.VolumeClaimTemplates {
-		warnings = append(warnings, ofClaim(field.NewPath("spec", "volumeClaimTemplates").Index(i), &s.Spec.VolumeClaimTemplates[i].Spec)...)
+		at := field.NewPath("spec", "volumeClaimTemplates").Index(i)
+		if old != nil {
+			at = at.Child("Spec") // as Kubernetes has it
+		}
+		warnings = append(warnings, ofClaim(at, &s.Spec.VolumeClaimTemplates[i].Spec)...)
 	}
 	if n := s.Spec.RevisionHistoryLimit; n != nil && *n < 0 {
 		warnings = append(warnings, "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended")
@@ -110,6 +120,19 @@ func ofJob(at *field.Path, s *batchv1.JobSpec) []string {
 			"Kubernetes might not be able to track completedIndexes when a big number of indexes fail")
 	}
 	return append(warnings, ofTemplate(at.Child("template"), &s.Template)...)
+}
+
+var ofJobOfCronJob = of(named, func(c *batchv1.CronJob) []string {
+	return ofJob(field.NewPath("spec", "jobTemplate", "spec"), &c.Spec.JobTemplate.Spec)
+})
+
+func ofCronJob(obj, old runtime.Object) []string {
+	warnings := ofJobOfCronJob(obj, old)
+	if old != nil && strings.Contains(obj.(*batchv1.CronJob).Spec.Schedule, "TZ") {
+		warnings = append(warnings, "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, "+
+			"see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details") // the path is Kubernetes'
+	}
+	return warnings
 }
 
 func ofClaim(at *field.Path, s *corev1.PersistentVolumeClaimSpec) []string {
