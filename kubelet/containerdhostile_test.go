@@ -59,7 +59,7 @@ func TestContainerdHostile(t *testing.T) {
 		run  func(*testing.T, *rig)
 	}{
 		{"files in memory", containerdMemoryVolume}, {"memory", containerdEater}, {"processes", containerdForks},
-		{"log", containerdUnbroken},
+		{"log", containerdUnbroken}, {"commands", containerdCommands},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, r)

@@ -53,7 +53,8 @@
 // and SPDY/3.1+portforward.k8s.io for port-forward. The runtime gets WebSockets of other
 // subprotocols as they are.
 // Idle connections end within minutes, and invalid ones at once. [Config].MaxStreams bounds their
-// number; see [StreamLimits].
+// number; see [StreamLimits]. The commands of a pod start four at a time; a client whose command could not
+// start within 20 s gets 429.
 //
 // Statistics of containers come from the runtime. The CPU rate is that since the previous request
 // for /stats/summary, so the first answer about a container has none. With only_cpu_and_memory=true, volumes

@@ -108,6 +108,7 @@ type Server struct {
 	stop     context.CancelFunc
 	streams  *http.Transport
 	open     upgraded.Counter // of streams
+	starts   starts
 	rates    rates
 
 	mu      sync.Mutex

@@ -39,7 +39,7 @@ func parseStreams(query url.Values) (streams, error) {
 }
 
 func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
-	_, id, want, ok := s.target(w, r)
+	pod, id, want, ok := s.target(w, r)
 	if !ok {
 		return
 	}
@@ -48,10 +48,23 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "you must specify a command", http.StatusBadRequest)
 		return
 	}
+	leave, ok := s.enter(w)
+	if !ok {
+		return
+	}
+	defer leave()
+	ended, ok := s.starts.wait(r.Context(), pod.UID)
+	if !ok {
+		tooMany(w, fmt.Sprintf("the pod has more commands to start than it could in %v", startWait))
+		return
+	}
 	answer, err := s.config.Runtime.Exec(r.Context(), &runtimeapi.ExecRequest{
 		ContainerId: id, Cmd: command, Stdin: want.stdin, Stdout: want.stdout, Stderr: want.stderr, Tty: want.tty,
 	})
-	s.stream(w, r, answer.GetUrl(), err, &want)
+	if err != nil {
+		ended()
+	}
+	s.stream(w, r, starting{s.streams, ended}, answer.GetUrl(), err, &want)
 }
 
 func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
@@ -64,10 +77,15 @@ func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
 	if want.tty {
 		want.stderr = false
 	}
+	leave, ok := s.enter(w)
+	if !ok {
+		return
+	}
+	defer leave()
 	answer, err := s.config.Runtime.Attach(r.Context(), &runtimeapi.AttachRequest{
 		ContainerId: id, Stdin: want.stdin, Stdout: want.stdout, Stderr: want.stderr, Tty: want.tty,
 	})
-	s.stream(w, r, answer.GetUrl(), err, &want)
+	s.stream(w, r, s.streams, answer.GetUrl(), err, &want)
 }
 
 // target returns the pod and the running container in the path and the streams in the query, or answers
@@ -105,13 +123,18 @@ func (s *Server) portForward(w http.ResponseWriter, r *http.Request) {
 		}
 		ports = append(ports, int32(port))
 	}
+	leave, ok := s.enter(w)
+	if !ok {
+		return
+	}
+	defer leave()
 	sandbox, err := s.sandbox(r.Context(), pod)
 	if err != nil {
 		http.Error(w, err.Error(), runtimeCode(err))
 		return
 	}
 	answer, err := s.config.Runtime.PortForward(r.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: sandbox, Port: ports})
-	s.stream(w, r, answer.GetUrl(), err, nil)
+	s.stream(w, r, s.streams, answer.GetUrl(), err, nil)
 }
 
 // labelPodUID is the kubelet's label for the UID of a sandbox's pod.
@@ -134,7 +157,7 @@ func (s *Server) sandbox(ctx context.Context, pod *corev1.Pod) (string, error) {
 
 // stream connects the client to the runtime's address, or answers with err. A command has streams, a
 // port-forward has none.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, address string, err error, command *streams) {
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, through http.RoundTripper, address string, err error, command *streams) {
 	if err != nil {
 		http.Error(w, status.Convert(err).Message(), runtimeCode(err))
 		return
@@ -144,14 +167,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, address string, 
 		http.Error(w, "the runtime gave no URL to stream to", http.StatusInternalServerError)
 		return
 	}
-	leave, ok := s.open.Enter("", s.config.MaxStreams)
-	if !ok {
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, fmt.Sprintf("the kubelet has %d streams open, which is the most", s.config.MaxStreams), http.StatusTooManyRequests)
-		return
-	}
-	defer leave()
-	if s.translate(w, r, to, command) {
+	if s.translate(w, r, through, to, command) {
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
@@ -162,7 +178,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, address string, 
 			// The runtime does not need the client's credentials.
 			p.Out.Header.Del("Authorization")
 		},
-		Transport: s.streams,
+		Transport: through,
 		ModifyResponse: func(answer *http.Response) error {
 			upgraded.Guard(answer, s.config.Streams, cancel)
 			return nil

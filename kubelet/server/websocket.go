@@ -10,9 +10,9 @@ import (
 
 // translate serves a WebSocket in a subprotocol that is translated to SPDY for the runtime, and
 // reports whether it has. The runtime gets all others as they are, among them the versions 1 to 3.
-func (s *Server) translate(w http.ResponseWriter, r *http.Request, to *url.URL, command *streams) bool {
+func (s *Server) translate(w http.ResponseWriter, r *http.Request, through http.RoundTripper, to *url.URL, command *streams) bool {
 	offered := translate.Offered(r)
-	t := translate.Translator{Transport: s.streams, Limits: s.config.Streams, Log: s.config.Log}
+	t := translate.Translator{Transport: through, Limits: s.config.Streams, Log: s.config.Log}
 	if command == nil {
 		protocols := translate.Tunnelled(offered)
 		if len(protocols) > 0 {
