@@ -74,7 +74,7 @@ func (a *admissions) forget(pod *corev1.Pod) {
 
 // world returns what the rules depend on, and the calls of Admit that they are for.
 func (e *Enforcer) world() (World, []chan struct{}) {
-	w := World{Node: e.Node, Links: e.Bridges, Policies: slices.Collect(e.Policies.All()), Namespaces: map[string]*corev1.Namespace{}, Admitted: map[string][]netip.Addr{}}
+	w := World{Node: e.Node, Links: e.Bridges, Connections: e.Connections, Policies: slices.Collect(e.Policies.All()), Namespaces: map[string]*corev1.Namespace{}, Admitted: map[string][]netip.Addr{}}
 	for n := range e.Namespaces.All() {
 		w.Namespaces[n.Name] = n
 	}

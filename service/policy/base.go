@@ -10,7 +10,12 @@ import (
 const (
 	fromPods = "from-pods"
 	toPods   = "to-pods"
+	// newConnections comes before both, after the kernel has found the connection of a packet.
+	newConnections = "new-connections"
 )
+
+// afterTracking is the priority of chains that come after the kernel's search for connections, and before translation.
+const afterTracking = -150
 
 // The sets and maps that pods have elements of. A transaction writes the elements of sets in the order of their names, and an
 // address is in the last one, known, only once its other elements are there.
@@ -20,6 +25,7 @@ const (
 	isolated = "isolated" // addresses of pods that policies select
 	self     = "self"     // pairs of one address
 	known    = "known"    // addresses of all pods of the node
+	open     = "open"     // connections by the address of a pod
 )
 
 var families = []ruleset.Family{ruleset.IPv4, ruleset.IPv6}
@@ -34,6 +40,11 @@ func base() ruleset.Fragment {
 		}
 		out.Chains[name] = chain
 	}
+	chain := ruleset.Chain{Hook: &ruleset.Hook{Point: "prerouting", Priority: afterTracking}}
+	for _, f := range families {
+		chain.Rules = append(chain.Rules, ruleset.NewRule("", ruleset.OfFamily{Family: f}, ruleset.NewConnection{}, ruleset.Jump{Chain: ofFamily(newConnections, f)}))
+	}
+	out.Chains[newConnections] = chain
 	return out
 }
 
@@ -91,8 +102,21 @@ func (x *index) base() ruleset.Fragment {
 		from = append(from, ruleset.NewRule("", w.OfDirection, ruleset.Dispatch{Family: f, Fields: clients, Map: x.named(egress + w.name)}))
 		to = append(to, ruleset.NewRule("", w.OfDirection, ruleset.Dispatch{Family: f, Fields: servers, Map: x.named(ingress + w.name)}))
 	}
-	out.Chains = map[string]ruleset.Chain{x.named(fromPods): {Rules: from}, x.named(toPods): {Rules: to}}
+	out.Chains = map[string]ruleset.Chain{x.named(fromPods): {Rules: from}, x.named(toPods): {Rules: to}, x.named(newConnections): {Rules: x.limits()}}
+	out.Sets[x.named(open)] = ruleset.Set{Kind: ruleset.Connections, Family: f, Fields: source}
 	return out
+}
+
+// limits returns the rules by which a pod opens as many connections as it may. The kernel forgets what is dropped here.
+func (x *index) limits() (all []ruleset.Rule) {
+	if x.Connections <= 0 {
+		return nil
+	}
+	for _, link := range x.Links {
+		all = append(all, ruleset.NewRule("the pod has too many connections", ruleset.FromLink{Name: link},
+			ruleset.Exceeds{Family: x.family, Set: x.named(open), Most: x.Connections}, ruleset.Drop{}))
+	}
+	return all
 }
 
 // discovery returns the rule by which pods on one bridge find each other with IPv6. IPv4 does without.

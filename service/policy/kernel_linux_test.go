@@ -35,6 +35,8 @@ type city struct {
 	namespaces *localcache.Map[*corev1.Namespace]
 	sent       int // by after
 	overrun    func(p *networkingv1.NetworkPolicy, reason string)
+	// connections is Config.Connections.
+	connections int
 }
 
 // The ports at which every pod listens. The first is "http" in pods of namespace a and the second in others.
@@ -88,7 +90,7 @@ func (c *city) add(h *servicetest.Host, namespace, node string, labels map[strin
 
 // start starts an enforcer, which stop ends as a crash does: the rules stay.
 func (c *city) start() (e *policy.Enforcer, stop func()) {
-	e, err := policy.New(policy.Config{Node: "node", Policies: c.policies, Pods: c.pods, Namespaces: c.namespaces, Bridges: []string{servicetest.Bridge}, Overrun: c.overrun,
+	e, err := policy.New(policy.Config{Node: "node", Policies: c.policies, Pods: c.pods, Namespaces: c.namespaces, Bridges: []string{servicetest.Bridge}, Overrun: c.overrun, Connections: c.connections,
 		Namespace: c.Node.Path, MinPeriod: time.Millisecond, CheckPeriod: 20 * time.Millisecond, Log: testr.New(c.T)})
 	if err != nil {
 		c.Fatal(err)

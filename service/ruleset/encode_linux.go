@@ -44,6 +44,12 @@ func (e *encoder) statement(s Statement) ([]expr.Any, error) {
 	case In:
 		code, _ := load(s.Family, s.Fields, firstRegister)
 		return append(code, &expr.Lookup{SourceRegister: firstRegister, SetName: s.Set, Invert: s.Not}), nil
+	case Exceeds:
+		code, _ := load(s.Family, []Field{SourceAddr}, firstRegister)
+		return append(code, &expr.Dynset{
+			SrcRegKey: firstRegister, SetName: s.Set, Operation: unix.NFT_DYNSET_OP_ADD,
+			Exprs: []expr.Any{&expr.Connlimit{Count: uint32(s.Most), Flags: expr.NFT_CONNLIMIT_F_INV}},
+		}), nil
 	case Dispatch:
 		code, _ := load(s.Family, s.Fields, firstRegister)
 		return append(code, &expr.Lookup{SourceRegister: firstRegister, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true, SetName: s.Map}), nil

@@ -260,6 +260,9 @@ func (e *encoder) addSet(name string, s Set) error {
 // without affinity.
 const affinityClients = 1 << 16
 
+// connectionSources bounds the sources whose connections are counted. Those of further ones are not.
+const connectionSources = 1 << 16
+
 func (s Set) encode(table *nftables.Table, name string) *nftables.Set {
 	var types []nftables.SetDatatype
 	for _, field := range s.Fields {
@@ -292,6 +295,8 @@ func (s Set) encode(table *nftables.Table, name string) *nftables.Set {
 		set.IsMap, set.DataType = true, s.Family.endpointType()
 	case Affinity:
 		set.IsMap, set.DataType, set.HasTimeout, set.Dynamic, set.Size = true, s.Family.endpointType(), true, true, affinityClients
+	case Connections:
+		set.Dynamic, set.Size = true, connectionSources
 	}
 	return set
 }

@@ -97,7 +97,7 @@ func (k *Kernel) Read(ctx context.Context, want Table) (Table, error) {
 		err = k.readSets(ctx, have, want)
 	}
 	for _, name := range slices.Sorted(maps.Keys(have.Sets)) {
-		if err == nil && have.Sets[name].Kind != Affinity {
+		if err == nil && !have.Sets[name].Kind.filled() {
 			err = k.readElements(ctx, name, have)
 		}
 	}

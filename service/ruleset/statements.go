@@ -133,6 +133,13 @@ type (
 		Set    string
 		Not    bool
 	}
+	// Exceeds matches packets whose source has more than Most connections, that of the packet included, by those that Set
+	// counts. It must see all new connections of the source, and what it matches must be dropped.
+	Exceeds struct {
+		Family Family
+		Set    string
+		Most   int
+	}
 	// Dispatch follows the verdict that a map has for the packet's fields, and goes on without one.
 	Dispatch struct {
 		Family Family
@@ -202,6 +209,7 @@ func (Marked) statement()               {}
 func (SetMark) statement()              {}
 func (ClearMark) statement()            {}
 func (In) statement()                   {}
+func (Exceeds) statement()              {}
 func (Dispatch) statement()             {}
 func (Jump) statement()                 {}
 func (Goto) statement()                 {}
@@ -263,7 +271,10 @@ func (s SetMark) String() string {
 func (s ClearMark) String() string {
 	return fmt.Sprintf("meta mark set meta mark & %#x", ^(uint32(1) << s.Bit))
 }
-func (s In) String() string       { return fieldsText(s.Family, s.Fields) + not(s.Not) + " @" + s.Set }
+func (s In) String() string { return fieldsText(s.Family, s.Fields) + not(s.Not) + " @" + s.Set }
+func (s Exceeds) String() string {
+	return fmt.Sprintf("add @%s { %s saddr ct count over %d }", s.Set, s.Family.header(), s.Most)
+}
 func (s Dispatch) String() string { return fieldsText(s.Family, s.Fields) + " vmap @" + s.Map }
 func (s Jump) String() string     { return "jump " + s.Chain }
 func (s Goto) String() string     { return "goto " + s.Chain }

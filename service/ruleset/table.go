@@ -78,9 +78,15 @@ const (
 	// Affinity is a map of source addresses to endpoints that rules fill and time removes. It has no
 	// elements of a plan.
 	Affinity
+	// Connections is a set of sources with the connections of each. Rules fill it, and what has no connection goes. It has
+	// no elements of a plan.
+	Connections
 	// Endpoints is a map to endpoints, whose keys end with a number: see [EndpointKey].
 	Endpoints
 )
+
+// filled reports whether rules fill sets of the kind.
+func (k Kind) filled() bool { return k == Affinity || k == Connections }
 
 // A Set is the type of a set or map.
 type Set struct {
