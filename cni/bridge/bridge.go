@@ -30,7 +30,9 @@
 // Discovery and IP packets with other addresses, router advertisements, redirects, frames with a VLAN or
 // of another type, IP multicasts and broadcasts, and packets to addresses of the link or of 127.0.0.0/8.
 // Behind a gateway it also makes the host route what containers of the bridge send to each other, so that
-// the host's rules see it without br_netfilter, and keeps frames from ports that they are not for.
+// the host's rules see it without br_netfilter, and keeps frames from ports that they are not for. The host and its
+// containers know each other as permanent neighbours, so that a container that fills the kernel's table of neighbours
+// does not part them.
 //
 // A kernel without CONFIG_BRIDGE_VLAN_FILTERING refuses VLANs, and ADD fails.
 //
@@ -252,6 +254,11 @@ func (c *Conf) release(ctx context.Context, r *skel.Request) error {
 	if c.guarded() {
 		table := spoofTable(c.Bridge, r.Name, r.ContainerID, r.IfName)
 		if err := removeGuards(ctx, func(name string) bool { return name == table.Name }); err != nil {
+			return err
+		}
+	}
+	if c.AddressSpoofChk {
+		if err := c.forgetNeighbors(r.Previous); err != nil {
 			return err
 		}
 	}

@@ -172,6 +172,11 @@ func (c *Conf) plug(ctx context.Context, r *skel.Request, ns *sandbox, result *c
 			}
 		}
 		forget(gateway, result.IPs)
+		if c.AddressSpoofChk {
+			if err := c.fixNeighbors(ns, r.IfName, gateway, result.IPs); err != nil {
+				return err
+			}
+		}
 		return c.rules(ctx, result.IPs)
 	})
 }

@@ -110,6 +110,11 @@ func (c *Conf) inside(ctx context.Context, ns *sandbox, ifName string, result *c
 			return err
 		}
 	}
+	if c.AddressSpoofChk {
+		if err := c.fixGateways(ns, link, result); err != nil {
+			return err
+		}
+	}
 	for _, r := range result.Routes {
 		if err := ns.handle.RouteAdd(route(link, r, result.IPs)); err != nil && !errors.Is(err, unix.EEXIST) {
 			return fmt.Errorf("add route to %v: %w", r.Dst, err)

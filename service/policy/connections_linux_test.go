@@ -71,3 +71,38 @@ func TestConnectionsOfAPod(t *testing.T) {
 		}
 	}
 }
+
+// TestNeighboursOfANode: what a pod sends to addresses that no pod has puts nothing into the node's table of
+// neighbours.
+func TestNeighboursOfANode(t *testing.T) {
+	t.Parallel()
+	c := newCity(t)
+	c.start()
+	hostile := c.hosts[0]
+	c.once(hostile, c.hosts[2], true, true)
+	var gateway net.HardwareAddr
+	c.Node.Inside(func() error {
+		at, err := net.InterfaceByName(servicetest.Bridge)
+		if err == nil {
+			gateway = at.HardwareAddr
+		}
+		return err
+	})
+	const addresses = 200
+	for i := range addresses {
+		to := netip.MustParseAddr(fmt.Sprintf("fd65:1::99:%x", i+1))
+		text := servicetest.Checked(hostile.IP6, to, udp, 6, servicetest.UDP(9999, "x"))
+		hostile.Send(servicetest.Frame{Type: 0x86dd, To: gateway, Payload: servicetest.IPv6(hostile.IP6, to, udp, 64, text)})
+	}
+	c.once(hostile, c.hosts[2], true, true) // which comes after
+	all := strings.Split(c.Node.Run("ip", "-6", "neigh", "show", "dev", servicetest.Bridge), "\n")
+	strange := 0
+	for _, line := range all {
+		if strings.Contains(line, "fd65:1::99:") {
+			strange++
+		}
+	}
+	if strange > 0 {
+		t.Errorf("the node has %d neighbours that are no pods after a pod sent to %d addresses, want 0", strange, addresses)
+	}
+}
