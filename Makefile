@@ -130,12 +130,15 @@ containerd2:
 	@PATH="$(CURDIR)/$(BIN)/containerd2:$$PATH" go test -race -count=1 -timeout 10m -v -run 'TestContainerd$$/^(volumes|pods|busy|static|standalone)$$' ./kubelet
 
 # Random pods on containerd while the kubelet, containerd, shims and sandboxes are killed, and
-# everything at once: nothing of a pod is left, and what a fault does not concern runs on; as root.
+# everything at once: nothing of a pod is left, and what a fault does not concern runs on. Before, a pod whose containers
+# restart a thousand times: nothing grows; as root.
 LIVES ?= 500
+RESTARTS ?= 1000
 SEED ?= $(shell date +%s)
 .PHONY: lives
 lives:
 	@scripts/install-node-tools
+	@go test -count=1 -timeout 1h -v -run TestContainerdManyRestarts ./kubelet -restarts $(RESTARTS)
 	@go test -race -count=1 -timeout 3h -v -run TestLives ./examples/cluster/lives -lives $(LIVES) -seed $(SEED) $(ARGS)
 
 # One effect for each answer: clients append through two API servers while three stock etcd members are

@@ -34,6 +34,7 @@ const actorImage = "planekit.test/actor:1"
 type containerd struct {
 	dir    string // all that it has, and short: socket paths are bounded
 	socket string
+	daemon *exec.Cmd
 }
 
 const containerdConfig = `version = 2
@@ -104,6 +105,7 @@ func startContainerd(t *testing.T, prepare ...func(dir string)) *containerd {
 	if err := daemon.Start(); err != nil {
 		t.Fatal(err)
 	}
+	c.daemon = daemon
 	t.Cleanup(func() {
 		if t.Failed() {
 			text, _ := os.ReadFile(dir + "/log")

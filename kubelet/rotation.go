@@ -1,7 +1,10 @@
 package kubelet
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
@@ -26,12 +29,16 @@ func (k *Kubelet) newRotator() (*logs.Rotator, error) {
 	})
 }
 
-// removeLogs removes the log of a container that was removed.
-func (w *worker) removeLogs(pod *corev1.Pod, state *lifecycle.State, id string) error {
+// removeFiles removes the log and the termination message of a container that was removed.
+func (w *worker) removeFiles(pod *corev1.Pod, state *lifecycle.State, id string) error {
 	for _, c := range state.Containers {
 		if c.ID == id {
 			path := filepath.Join(w.kubelet.podConfig.LogDirectory(pod), c.Name, fmt.Sprintf("%d.log", c.Attempt))
-			return logs.Remove(path)
+			err := os.Remove(w.kubelet.podConfig.MessageFile(pod.UID, c.Name, c.Attempt))
+			if errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+			return errors.Join(err, logs.Remove(path))
 		}
 	}
 	return nil

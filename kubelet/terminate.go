@@ -193,13 +193,13 @@ func (w *worker) holdRemovals(d *lifecycle.Decision) {
 	d.LookAgain(w.removal.until)
 }
 
-// removeDead removes the containers, with their logs, and the sandboxes in a decision.
+// removeDead removes the containers, with their logs and messages, and the sandboxes in a decision.
 func (w *worker) removeDead(ctx context.Context, pod *corev1.Pod, state *lifecycle.State, d *lifecycle.Decision) error {
 	for _, id := range d.Remove {
 		if _, err := w.kubelet.config.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id}); err != nil {
 			return fmt.Errorf("remove container %s: %w", id, err)
 		}
-		if err := w.removeLogs(pod, state, id); err != nil {
+		if err := w.removeFiles(pod, state, id); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/planekit/planekit/kubelet/internal/qos"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -87,14 +88,19 @@ func (b *Builder) Resources(pod *corev1.Pod, c *corev1.Container) *runtimeapi.Li
 	return r
 }
 
+// MessageFile returns the path of the termination message file of a container. It is of no use when the container is
+// removed.
+func (b *Builder) MessageFile(pod types.UID, container string, attempt uint32) string {
+	return filepath.Join(b.PodDirectory(pod), "containers", container, fmt.Sprint(attempt))
+}
+
 // messageFile creates the empty termination message file of a container. Any user may write it,
 // because the container may run as any user.
 func (b *Builder) messageFile(pod *corev1.Pod, c *corev1.Container, attempt uint32) (string, error) {
-	directory := filepath.Join(b.PodDirectory(pod.UID), "containers", c.Name)
-	if err := os.MkdirAll(directory, 0o750); err != nil {
+	path := b.MessageFile(pod.UID, c.Name, attempt)
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return "", err
 	}
-	path := filepath.Join(directory, fmt.Sprint(attempt))
 	if err := os.WriteFile(path, nil, 0o666); err != nil {
 		return "", err
 	}
