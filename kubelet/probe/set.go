@@ -165,7 +165,8 @@ func (s *Set) launch(ctx context.Context, c *container, kind Kind, spec *corev1.
 // run makes attempts until ctx is done or the probe is decided for good.
 func (s *Set) run(ctx context.Context, c *container, kind Kind, spec *corev1.Probe) {
 	period := seconds(spec.PeriodSeconds, 10)
-	wait := time.Until(c.StartedAt.Add(time.Duration(spec.InitialDelaySeconds) * time.Second))
+	delay := time.Duration(spec.InitialDelaySeconds) * time.Second
+	wait := min(time.Until(c.StartedAt.Add(delay)), delay) // the clock may have been set back since
 	if c.StartedAt.Before(s.config.Since) && time.Since(s.config.Since) < period {
 		wait = max(wait, rand.N(period))
 	}

@@ -317,3 +317,23 @@ func TestTimeout(t *testing.T) {
 		}
 	})
 }
+
+// TestClockSetBack: a container that seems to have started in the future is probed after its initial delay.
+func TestClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		readiness := spec("readiness")
+		readiness.InitialDelaySeconds = 10
+		w := newWorld(t, pod(nil, nil, readiness), probe.Config{})
+		defer w.set.Stop()
+		w.running[0].StartedAt = time.Now().Add(time.Hour)
+		w.set.Update(w.pod, "10.0.0.1", w.running)
+		time.Sleep(10*time.Second - 1)
+		synctest.Wait()
+		early := w.server.count("readiness")
+		time.Sleep(1)
+		synctest.Wait()
+		if n := w.server.count("readiness"); early != 0 || n != 1 {
+			t.Errorf("%d attempts before the initial delay and %d after, want 0 and 1", early, n)
+		}
+	})
+}

@@ -23,9 +23,13 @@ type Backoff struct {
 }
 
 // until returns when to retry after a failure at failed. It returns failed itself if there is no
-// delay, or if there was no failure for a long time.
-func (b Backoff) until(failed time.Time) time.Time {
-	if failed.Sub(b.since) > backoffReset {
+// delay, or if there was no failure for a long time. A failure that seems to come later than the delay was before
+// the clock was set back: it is retried now.
+func (b Backoff) until(failed, now time.Time) time.Time {
+	switch {
+	case failed.Sub(now) > b.delay:
+		return now
+	case failed.Sub(b.since) > backoffReset:
 		return failed
 	}
 	return failed.Add(b.delay)

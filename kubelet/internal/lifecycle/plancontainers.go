@@ -190,7 +190,7 @@ func (p *planner) planStart(spec *corev1.Container, before *Container) {
 	if before != nil { // a restart of all containers has no backoff
 		action.Failed = before.Finished
 		b := p.memory.Restarts[spec.Name]
-		if until := b.until(before.Finished); p.now.Before(until) {
+		if until := b.until(before.Finished, p.now); p.now.Before(until) {
 			f, failed := p.memory.Starts[spec.Name]
 			if shown := f.At.Add(showStartError); failed && f.Sandbox == p.sandbox().ID && p.now.Before(shown) {
 				p.hold(spec.Name, shown, f.Reason, f.Message)
@@ -202,7 +202,7 @@ func (p *planner) planStart(spec *corev1.Container, before *Container) {
 		}
 	}
 	if f, failed := p.memory.Pulls[spec.Name]; failed && f.Image == spec.Image {
-		if until := f.Backoff.until(f.Failed); p.now.Before(until) {
+		if until := f.Backoff.until(f.Failed, p.now); p.now.Before(until) {
 			if shown := f.Failed.Add(showPullError); p.now.Before(shown) {
 				p.hold(spec.Name, shown, f.Reason, f.Message)
 			} else {

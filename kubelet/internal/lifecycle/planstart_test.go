@@ -56,3 +56,19 @@ func TestPlanHoldsAfterStartFailure(t *testing.T) {
 		t.Errorf("in another sandbox: %s", got)
 	}
 }
+
+// TestClockSetBack: a container that seems to have failed in the future waits no longer than its backoff.
+func TestClockSetBack(t *testing.T) {
+	pod, m := testPod(restartAlways), NewMemory()
+	state := parse(t, "s0! | a1@s0:exit1 b0@s0:run")
+	state.Containers[0].Finished = t0
+	m.Restarts["a"] = m.Restarts["a"].Next(t0, t0)
+	for back, want := range map[time.Duration]string{
+		time.Second: "a waits: CrashLoopBackOff", backoffFirst: "a waits: CrashLoopBackOff",
+		backoffFirst + time.Second: "start a2", time.Hour: "start a2",
+	} {
+		if got := words(Plan(pod, state, m, t0.Add(-back))); got != want {
+			t.Errorf("Plan after the clock was set back by %v: %s, want %s", back, got, want)
+		}
+	}
+}

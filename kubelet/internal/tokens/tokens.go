@@ -19,6 +19,8 @@ type Request func(ctx context.Context, namespace, serviceAccount string, request
 // Cache holds the tokens of projected volumes. Its methods are safe for concurrent use.
 type Cache struct {
 	request Request
+	// now returns the time by the clock of the machine, without a monotonic reading: tokens end by clocks, which jump.
+	now func() time.Time
 
 	mu     sync.Mutex
 	tokens map[tokenKey]cachedToken // guarded by mu
@@ -26,7 +28,7 @@ type Cache struct {
 
 // New returns an empty cache. Without request, the kubelet has no access to tokens.
 func New(request Request) *Cache {
-	return &Cache{request: request, tokens: map[tokenKey]cachedToken{}}
+	return &Cache{request: request, now: func() time.Time { return time.Now().Round(0) }, tokens: map[tokenKey]cachedToken{}}
 }
 
 type tokenKey struct {
@@ -36,12 +38,13 @@ type tokenKey struct {
 }
 
 type cachedToken struct {
-	token          string
-	renew, expires time.Time
+	token                  string
+	issued, renew, expires time.Time
 }
 
 // Token returns a service account token bound to the pod. It requests a new one after four fifths
-// of its lifetime. If that fails, it returns the old one while it is valid.
+// of its lifetime, and when the clock was set back to before it was issued: then it is not valid yet. If that
+// fails, it returns the old one until it ends.
 func (c *Cache) Token(ctx context.Context, pod *corev1.Pod, volume string, p *corev1.ServiceAccountTokenProjection) (string, error) {
 	if c.request == nil {
 		return "", errors.New("this kubelet has no access to service account tokens")
@@ -50,8 +53,8 @@ func (c *Cache) Token(ctx context.Context, pod *corev1.Pod, volume string, p *co
 	c.mu.Lock()
 	have, known := c.tokens[key]
 	c.mu.Unlock()
-	now := time.Now()
-	if known && now.Before(have.renew) {
+	now := c.now()
+	if known && !now.Before(have.issued) && now.Before(have.renew) {
 		return have.token, nil
 	}
 	account := pod.Spec.ServiceAccountName
@@ -76,7 +79,7 @@ func (c *Cache) Token(ctx context.Context, pod *corev1.Pod, volume string, p *co
 	expires := issued.Status.ExpirationTimestamp.Time
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.tokens[key] = cachedToken{token: issued.Status.Token, renew: now.Add(expires.Sub(now) * 4 / 5), expires: expires}
+	c.tokens[key] = cachedToken{token: issued.Status.Token, issued: now, renew: now.Add(expires.Sub(now) * 4 / 5), expires: expires}
 	return issued.Status.Token, nil
 }
 
