@@ -42,6 +42,9 @@ type endings struct {
 type ending struct {
 	success  time.Time
 	failures map[types.UID]time.Time
+	// future is the last end that was later than the clock, and seen when that was first so: nodes have other clocks,
+	// and clocks are set back.
+	future, seen time.Time
 }
 
 // wait records how pods of a Job ended and returns how long the next pod has to wait: 10 s after
@@ -58,6 +61,12 @@ func (e *endings) wait(job types.UID, succeeded, failed []*corev1.Pod, now time.
 		e.byJob[job] = record
 	}
 	last := record.note(succeeded, failed)
+	if last.After(now) {
+		if !last.Equal(record.future) {
+			record.future, record.seen = last, now
+		}
+		last = record.seen
+	}
 	return last.Add(waitAfter(len(record.failures))).Sub(now)
 }
 

@@ -176,6 +176,20 @@ func TestJobBackoff(t *testing.T) {
 	}
 }
 
+// TestJobBackoffOfFuture: a failure by the clock of a node that is an hour ahead, or before the own clock was set back,
+// delays the next pod from when it was first seen.
+func TestJobBackoffOfFuture(t *testing.T) {
+	var e endings
+	start := time.Unix(1e9, 0)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}, Status: corev1.PodStatus{
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(start.Add(time.Hour))}}}}
+	for _, after := range []time.Duration{0, 4 * time.Second, 10 * time.Second, time.Minute} {
+		if got, want := e.wait("job", nil, []*corev1.Pod{pod}, start.Add(after)), 10*time.Second-after; got != want {
+			t.Errorf("wait %v after a failure in an hour = %v, want %v", after, got, want)
+		}
+	}
+}
+
 // TestJobWinnersAreSpared has pods that were deleted because the Job has succeeded
 // without them. The controller releases them and does not count them as failures, even
 // if they end meanwhile. A pod that failed on its own counts.
