@@ -43,8 +43,9 @@
 // Pods are not trusted either: an nftables table of the host, see guard, keeps what a pod sends from
 // counting as a packet of another member. The port of [VXLAN] and [UDP] takes packets of members alone,
 // by the underlay's interface and the members' addresses, and no packet to the port of a member is
-// forwarded. A packet from a member has a source in one of its ranges; with [HostGW], which machine of
-// the underlay sent a packet is not known, only that no pod of this host did. Whatever can send with the
+// forwarded. A packet from a member has a source in one of its ranges; with [HostGW] and DirectRouting, which
+// machine of the underlay sent a packet is not known, only that no pod of this host did: only its hardware address
+// would say, which is as easily forged and may be one of several of a bond. Whatever can send with the
 // address of a member in the underlay is trusted as that member. The table is compared with what it
 // should be at every reconciliation, of which its own changes cause none.
 //
