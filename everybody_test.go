@@ -4,4 +4,5 @@ package planekit_test
 var everybodyMay = []allowance{
 	{"localcache", "the one contract of local caches, which those who read and those who fill one share"},
 	{"internal/budget", "all steps of a request share one budget"},
+	{"internal/selector", "selectors of labels are compiled in one way"},
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/planekit/planekit/internal/selector"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -91,9 +91,9 @@ func weighted(pod *corev1.Pod, list []corev1.WeightedPodAffinityTerm, sign int64
 // newTerm returns a term of a pod. MatchLabelKeys and MismatchLabelKeys are not looked at: the API server
 // has added them to the selector when the pod was created.
 func newTerm(pod *corev1.Pod, t *corev1.PodAffinityTerm, weight int64) AffinityTerm {
-	term := AffinityTerm{TopologyKey: t.TopologyKey, Weight: weight, Selector: selectorOf(t.LabelSelector), Namespaces: t.Namespaces}
+	term := AffinityTerm{TopologyKey: t.TopologyKey, Weight: weight, Selector: selector.OrNothing(t.LabelSelector), Namespaces: t.Namespaces}
 	if t.NamespaceSelector != nil {
-		term.NamespaceSelector = selectorOf(t.NamespaceSelector)
+		term.NamespaceSelector = selector.OrNothing(t.NamespaceSelector)
 	} else if len(t.Namespaces) == 0 {
 		term.Namespaces = []string{pod.Namespace}
 	}
@@ -111,13 +111,4 @@ func selectorText(s labels.Selector) string {
 		return "nothing"
 	}
 	return strconv.Quote(s.String())
-}
-
-// selectorOf returns a selector that selects nothing if s is nil or invalid.
-func selectorOf(s *metav1.LabelSelector) labels.Selector {
-	selector, err := metav1.LabelSelectorAsSelector(s)
-	if err != nil {
-		return labels.Nothing()
-	}
-	return selector
 }

@@ -3,8 +3,8 @@ package schedule
 import (
 	"slices"
 
+	"github.com/planekit/planekit/internal/selector"
 	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -38,7 +38,7 @@ func (c *budgetCache) of(list []*policyv1.PodDisruptionBudget) []budget {
 	c.list, c.budgets = slices.Clone(list), nil
 	for _, b := range list {
 		// A selector that is empty protects nothing here, as in Kubernetes.
-		if s, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err == nil && !s.Empty() {
+		if s, err := selector.Of(b.Spec.Selector); err == nil && !s.Empty() {
 			c.budgets = append(c.budgets, budget{b, s})
 		}
 	}

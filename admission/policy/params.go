@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/planekit/planekit/internal/selector"
 	registration "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // paramsOf returns the parameters with which a policy is evaluated through a binding, for a request in a namespace.
@@ -39,11 +39,11 @@ func (s *source) paramsOf(ctx context.Context, of *policy, ref *registration.Par
 			return nil, err
 		}
 	case ref.Selector != nil:
-		selector, err := metav1.LabelSelectorAsSelector(ref.Selector)
+		wanted, err := selector.Of(ref.Selector)
 		if err != nil {
 			return nil, err
 		}
-		if found, err = s.params.List(ctx, *of.paramKind, namespace, selector); err != nil {
+		if found, err = s.params.List(ctx, *of.paramKind, namespace, wanted); err != nil {
 			return nil, err
 		}
 	default:

@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/planekit/planekit/internal/selector"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -62,19 +62,21 @@ func clusterRoleBindingChange(old, new *rbacv1.ClusterRoleBinding) change {
 
 // resolveClusterRoles recomputes the rules of all aggregating roles.
 func (b *builder) resolveClusterRoles() {
-	for name, role := range b.clusterRoles {
+	names := slices.Sorted(maps.Keys(b.clusterRoles))
+	for _, name := range names {
+		role := b.clusterRoles[name]
 		if role.AggregationRule == nil {
 			continue
 		}
 		union := ruleSet{known: map[uint64][]int{}}
-		b.aggregate(role, map[string]bool{}, &union)
+		b.aggregate(role, names, map[string]bool{}, &union)
 		b.roles.set(roleKey{name: name}, union.rules)
 	}
 }
 
-// aggregate adds the rules of role or, if it aggregates, of the roles that it selects, without
+// aggregate adds the rules of role or, if it aggregates, of the roles of names that it selects, without
 // duplicates. An aggregating role's own rules are ignored, because Kubernetes overwrites them.
-func (b *builder) aggregate(role *rbacv1.ClusterRole, seen map[string]bool, union *ruleSet) {
+func (b *builder) aggregate(role *rbacv1.ClusterRole, names []string, seen map[string]bool, union *ruleSet) {
 	if seen[role.Name] {
 		return
 	}
@@ -86,14 +88,14 @@ func (b *builder) aggregate(role *rbacv1.ClusterRole, seen map[string]bool, unio
 		return
 	}
 	for i := range role.AggregationRule.ClusterRoleSelectors {
-		selector, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i])
+		wanted, err := selector.Of(&role.AggregationRule.ClusterRoleSelectors[i])
 		if err != nil {
 			b.log.Error(err, "bad selector in aggregation rule", "clusterRole", role.Name)
 			continue
 		}
-		for _, name := range slices.Sorted(maps.Keys(b.clusterRoles)) {
-			if other := b.clusterRoles[name]; selector.Matches(labels.Set(other.Labels)) {
-				b.aggregate(other, seen, union)
+		for _, name := range names {
+			if other := b.clusterRoles[name]; !seen[name] && wanted.Matches(labels.Set(other.Labels)) {
+				b.aggregate(other, names, seen, union)
 			}
 		}
 	}

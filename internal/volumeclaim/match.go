@@ -7,8 +7,8 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/planekit/planekit/internal/selector"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -26,16 +26,16 @@ type Search struct {
 // those with the fewest access modes, the smallest that satisfies it. The result does not depend on
 // the order of the volumes.
 func (s Search) Find(claim *corev1.PersistentVolumeClaim, volumes iter.Seq[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
-	selector := labels.Everything()
+	wanted := labels.Everything()
 	if claim.Spec.Selector != nil {
 		var err error
-		if selector, err = metav1.LabelSelectorAsSelector(claim.Spec.Selector); err != nil {
+		if wanted, err = selector.Of(claim.Spec.Selector); err != nil {
 			return nil, fmt.Errorf("selector of claim %s/%s: %w", claim.Namespace, claim.Name, err)
 		}
 	}
 	var best *corev1.PersistentVolume
 	for v := range volumes {
-		if s.Taken != nil && s.Taken(v.Name) || !s.suits(claim, v, selector) {
+		if s.Taken != nil && s.Taken(v.Name) || !s.suits(claim, v, wanted) {
 			continue
 		}
 		if best == nil || compare(claim, v, best) < 0 {
@@ -50,7 +50,7 @@ func (s Search) Find(claim *corev1.PersistentVolumeClaim, volumes iter.Seq[*core
 }
 
 // suits reports whether a volume can be chosen for a claim.
-func (s Search) suits(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume, selector labels.Selector) bool {
+func (s Search) suits(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume, wanted labels.Selector) bool {
 	reserved := Reserves(v, claim)
 	if v.Spec.ClaimRef != nil && !reserved || v.DeletionTimestamp != nil || !largeEnough(v, claim) ||
 		Mode(v.Spec.VolumeMode) != Mode(claim.Spec.VolumeMode) || !hasModes(v, claim) ||
@@ -61,7 +61,7 @@ func (s Search) suits(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentV
 		return reserved
 	}
 	return v.Status.Phase == corev1.VolumeAvailable && VolumeClass(v) == Class(claim) &&
-		selector.Matches(labels.Set(v.Labels)) && (s.Node == nil || FitsNode(v, s.Node) == nil)
+		wanted.Matches(labels.Set(v.Labels)) && (s.Node == nil || FitsNode(v, s.Node) == nil)
 }
 
 // compare orders the volumes that satisfy a claim, the best first.

@@ -7,6 +7,7 @@ package workload
 import (
 	"errors"
 
+	"github.com/planekit/planekit/internal/selector"
 	"github.com/planekit/planekit/localcache"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -64,15 +65,12 @@ func (f *Finder) Selector(pod *corev1.Pod) labels.Selector {
 			more = set.Spec.Selector
 		}
 	}
-	selector := equal.AsSelector()
-	if more == nil {
-		return selector
+	if more != nil {
+		if s, err := selector.Of(more); err == nil {
+			return selector.And(s, equal)
+		}
 	}
-	if s, err := metav1.LabelSelectorAsSelector(more); err == nil {
-		requirements, _ := s.Requirements()
-		selector = selector.Add(requirements...)
-	}
-	return selector
+	return equal.AsSelector()
 }
 
 func get[T any](cache localcache.Getter[T], key string) (object T, ok bool) {

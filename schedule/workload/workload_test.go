@@ -3,12 +3,15 @@ package workload_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/planekit/planekit/internal/used"
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/schedule/workload"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 func named(name string) metav1.ObjectMeta {
@@ -97,5 +100,36 @@ func TestSelector(t *testing.T) {
 	}
 	if _, err := workload.New(workload.Config{}); err == nil || err.Error() != "workload: ServicesByNamespace must be set" {
 		t.Error(err)
+	}
+}
+
+// TestCostOfLongSelectors: the pods of a ReplicaSet with a selector of 20,000 requirements cost little each, also if a
+// service selects them.
+func TestCostOfLongSelectors(t *testing.T) {
+	set := &appsv1.ReplicaSet{ObjectMeta: named("rs"), Spec: appsv1.ReplicaSetSpec{Selector: &metav1.LabelSelector{}}}
+	for i := range 20_000 {
+		set.Spec.Selector.MatchExpressions = append(set.Spec.Selector.MatchExpressions,
+			metav1.LabelSelectorRequirement{Key: fmt.Sprint("key", i), Operator: metav1.LabelSelectorOpDoesNotExist})
+	}
+	together, err := workload.New(workload.Config{
+		ServicesByNamespace: services(service("web", map[string]string{"app": "web"})), ReplicaSets: localcache.NewMap(set),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := used.Processor()
+	for i := range 500 {
+		pod := &corev1.Pod{ObjectMeta: named(fmt.Sprint("rs-", i))}
+		pod.Labels = map[string]string{"app": "web"}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "rs", Controller: new(true)}}
+		s := together.Selector(pod)
+		if !s.Matches(labels.Set(pod.Labels)) || s.Matches(labels.Set{"app": "web", "key3": ""}) || s.Matches(labels.Set{"app": "db"}) || len(s.String()) < 100_000 {
+			t.Fatalf("Selector() = %.100s, want one that matches %v", s, pod.Labels)
+		}
+	}
+	took := used.Processor() - before
+	t.Logf("500 pods take %v", took)
+	if took > 5*time.Second {
+		t.Errorf("Selector() 500 times takes %v, want less than 5s", took)
 	}
 }

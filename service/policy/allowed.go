@@ -4,11 +4,10 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/planekit/planekit/internal/selector"
 	"github.com/planekit/planekit/service/ruleset"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -56,7 +55,7 @@ func oneAllows(policies []*networkingv1.NetworkPolicy, pod Peer, kind networking
 }
 
 func selects(p *networkingv1.NetworkPolicy, pod *corev1.Pod) bool {
-	return p.Namespace == pod.Namespace && matches(&p.Spec.PodSelector, pod.Labels)
+	return p.Namespace == pod.Namespace && selector.Matches(&p.Spec.PodSelector, pod.Labels)
 }
 
 // types returns the directions of a policy, with the API server's default.
@@ -69,12 +68,6 @@ func types(p *networkingv1.NetworkPolicy) []networkingv1.PolicyType {
 		all = append(all, networkingv1.PolicyTypeEgress)
 	}
 	return all
-}
-
-// matches reports whether a selector matches; one that cannot be parsed matches nothing.
-func matches(s *metav1.LabelSelector, l map[string]string) bool {
-	selector, err := metav1.LabelSelectorAsSelector(s)
-	return err == nil && selector.Matches(labels.Set(l))
 }
 
 func matchesPeers(namespace string, peers []networkingv1.NetworkPolicyPeer, other Peer) bool {
@@ -91,10 +84,10 @@ func matchesPod(namespace string, p networkingv1.NetworkPolicyPeer, pod *corev1.
 	if p.NamespaceSelector == nil && pod.Namespace != namespace {
 		return false
 	}
-	if p.NamespaceSelector != nil && (in == nil || !matches(p.NamespaceSelector, in.Labels)) {
+	if p.NamespaceSelector != nil && (in == nil || !selector.Matches(p.NamespaceSelector, in.Labels)) {
 		return false
 	}
-	return p.PodSelector == nil || matches(p.PodSelector, pod.Labels)
+	return p.PodSelector == nil || selector.Matches(p.PodSelector, pod.Labels)
 }
 
 func inBlock(b *networkingv1.IPBlock, a netip.Addr) bool {

@@ -6,12 +6,14 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/planekit/planekit/internal/used"
 	"github.com/planekit/planekit/service/ruleset"
 )
 
@@ -132,5 +134,29 @@ func TestMergedRules(t *testing.T) {
 	}
 	if got := mergeRules(many); len(got) != 1 || len(got[0].Ports) != len(many) {
 		t.Errorf("%d rules with the peers of one are %d rules", len(many), len(got))
+	}
+}
+
+// TestCostOfLongSelectors: a policy with a selector of 20,000 requirements costs little each time that rules are made.
+func TestCostOfLongSelectors(t *testing.T) {
+	w := costly(nil)
+	long := &metav1.LabelSelector{}
+	for i := range 20_000 {
+		long.MatchExpressions = append(long.MatchExpressions, metav1.LabelSelectorRequirement{Key: fmt.Sprint("key", i), Operator: metav1.LabelSelectorOpDoesNotExist})
+	}
+	w.Policies[0].Spec.PodSelector = *long
+	w.Policies[0].Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: long, PodSelector: long}}}}
+	before := used.Processor()
+	for range 20 {
+		x := newIndex(w, ruleset.IPv4)
+		x.fragments()
+		if len(x.policies["greedy"]) != 1 || len(x.over) > 0 {
+			t.Fatalf("%d policies select pods, and %v cost too much, want 1 and none", len(x.policies["greedy"]), x.over)
+		}
+	}
+	took := used.Processor() - before
+	t.Logf("20 times take %v", took)
+	if took > 10*time.Second {
+		t.Errorf("fragments() 20 times takes %v, want less than 10s", took)
 	}
 }

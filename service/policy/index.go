@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/planekit/planekit/internal/selector"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,7 +72,7 @@ func newIndex(w World, f ruleset.Family) *index {
 		}
 	}
 	for _, p := range w.Policies {
-		s := selecting{NetworkPolicy: p, selector: parse(&p.Spec.PodSelector)}
+		s := selecting{NetworkPolicy: p, selector: selector.OrNothing(&p.Spec.PodSelector)}
 		if slices.ContainsFunc(local[p.Namespace], func(pod *corev1.Pod) bool { return s.selector.Matches(labels.Set(pod.Labels)) }) {
 			x.policies[p.Namespace] = append(x.policies[p.Namespace], s)
 		}
@@ -102,15 +103,6 @@ func (x *index) addresses(pod *corev1.Pod) []netip.Addr {
 	})
 }
 
-// parse returns a selector; one that cannot be parsed matches nothing.
-func parse(s *metav1.LabelSelector) labels.Selector {
-	selector, err := metav1.LabelSelectorAsSelector(s)
-	if err != nil {
-		return labels.Nothing()
-	}
-	return selector
-}
-
 // selected returns the pods that peers of a policy select. Blocks select none.
 func (x *index) selected(p *networkingv1.NetworkPolicy, peers []networkingv1.NetworkPolicyPeer) map[*corev1.Pod]bool {
 	all := map[*corev1.Pod]bool{}
@@ -136,7 +128,7 @@ func (x *index) selected(p *networkingv1.NetworkPolicy, peers []networkingv1.Net
 func (x *index) addSelected(p *networkingv1.NetworkPolicy, peer networkingv1.NetworkPolicyPeer, all map[*corev1.Pod]bool) bool {
 	pods := labels.Everything()
 	if peer.PodSelector != nil {
-		pods = parse(peer.PodSelector)
+		pods = selector.OrNothing(peer.PodSelector)
 	}
 	if peer.NamespaceSelector != nil && !x.spend(p, len(x.pods), 0) {
 		return false
@@ -155,11 +147,11 @@ func (x *index) addSelected(p *networkingv1.NetworkPolicy, peer networkingv1.Net
 }
 
 // namespaces returns the namespaces that a peer of a policy selects.
-func (x *index) namespaces(own string, selector *metav1.LabelSelector) []string {
-	if selector == nil {
+func (x *index) namespaces(own string, wanted *metav1.LabelSelector) []string {
+	if wanted == nil {
 		return []string{own}
 	}
-	parsed := parse(selector)
+	parsed := selector.OrNothing(wanted)
 	var all []string
 	for name := range maps.Keys(x.pods) {
 		if n := x.Namespaces[name]; n != nil && parsed.Matches(labels.Set(n.Labels)) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/internal/selector"
 	registration "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -93,7 +94,7 @@ func Selector(s *metav1.LabelSelector) (labels.Selector, error) {
 	if s == nil || len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0 {
 		return nil, nil
 	}
-	return metav1.LabelSelectorAsSelector(s)
+	return selector.Of(s)
 }
 
 // Labelled reports whether s selects an object.

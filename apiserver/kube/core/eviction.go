@@ -9,12 +9,12 @@ import (
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/kube/internal/optional"
 	"github.com/planekit/planekit/internal/invalid"
+	"github.com/planekit/planekit/internal/selector"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -162,8 +162,7 @@ func budgetOf(ctx context.Context, pod *corev1.Pod, others apiserver.Namespace) 
 	var found *policyv1.PodDisruptionBudget
 	for _, obj := range all {
 		b := obj.(*policyv1.PodDisruptionBudget)
-		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-		if err != nil || !selector.Matches(labels.Set(pod.Labels)) {
+		if !selector.Matches(b.Spec.Selector, pod.Labels) {
 			continue
 		}
 		if found != nil {

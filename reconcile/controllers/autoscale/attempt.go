@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/planekit/planekit/internal/selector"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -117,26 +118,26 @@ func (a *attempt) rescale(ctx context.Context, scale *autoscalingv1.Scale, p pro
 }
 
 // pods returns the pods of the target.
-func (a *attempt) pods(selector string) (labels.Selector, []*corev1.Pod, error) {
+func (a *attempt) pods(text string) (labels.Selector, []*corev1.Pod, error) {
 	fail := func(event, reason, message, condition string) (labels.Selector, []*corev1.Pod, error) {
 		a.event(a.hpa, corev1.EventTypeWarning, event, "%s", message)
 		a.set(autoscalingv2.ScalingActive, false, reason, "%s", condition)
 		return nil, nil, errors.New(message)
 	}
-	if selector == "" {
+	if text == "" {
 		return fail("SelectorRequired", "InvalidSelector", "selector is required", "the HPA target's scale is missing a selector")
 	}
-	parsed, err := labels.Parse(selector)
+	parsed, err := labels.Parse(text)
 	if err != nil {
 		message := fmt.Sprintf("couldn't convert selector into a corresponding internal selector object: %v", err)
 		return fail("InvalidSelector", "InvalidSelector", message, message)
 	}
-	pods, by := a.podsOf(a.key, a.hpa.Namespace, parsed)
+	pods, by := a.podsOf(a.key, a.hpa.Namespace, selector.Labels(parsed))
 	if len(by) > 1 {
 		for i, key := range by {
 			by[i] = fmt.Sprintf("{%s %s}", key[len(a.hpa.Namespace)+1:], a.hpa.Namespace)
 		}
-		message := fmt.Sprintf("pods by selector %v are controlled by multiple HPAs: [%s]", selector, strings.Join(by, " "))
+		message := fmt.Sprintf("pods by selector %v are controlled by multiple HPAs: [%s]", text, strings.Join(by, " "))
 		return fail("AmbiguousSelector", "AmbiguousSelector", message, message)
 	}
 	return parsed, pods, nil

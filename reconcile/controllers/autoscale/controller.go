@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/internal/selector"
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	"github.com/planekit/planekit/reconcile/controllers"
@@ -105,7 +106,7 @@ type Controller struct {
 	mu sync.Mutex
 	// histories are by the key of an autoscaler, and so are the selectors of its pods.
 	histories map[string]*history
-	selectors map[string]labels.Selector
+	selectors map[string]*selector.LabelSelector
 }
 
 var autoscalerKind = autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler")
@@ -121,7 +122,7 @@ func New(config Config) (*Controller, error) {
 		config.Events = controllers.NoEvents{}
 	}
 	config.Tuning.complete()
-	c := &Controller{config: config, histories: map[string]*history{}, selectors: map[string]labels.Selector{}}
+	c := &Controller{config: config, histories: map[string]*history{}, selectors: map[string]*selector.LabelSelector{}}
 	if c.Controller, err = loop.New(loop.Config{Name: "horizontalpodautoscaler", Workers: config.Workers, Log: config.Log, Metrics: config.Metrics}, c.reconcile); err != nil {
 		return nil, err
 	}
@@ -175,10 +176,10 @@ func (c *Controller) historyOf(key string, hpa *autoscalingv2.HorizontalPodAutos
 
 // podsOf records the selector of an autoscaler, and returns its pods and the keys of the autoscalers that select
 // any of them.
-func (c *Controller) podsOf(key, namespace string, selector labels.Selector) (pods []*corev1.Pod, by []string) {
+func (c *Controller) podsOf(key, namespace string, wanted *selector.LabelSelector) (pods []*corev1.Pod, by []string) {
 	c.mu.Lock()
-	c.selectors[key] = selector
-	rivals := map[string]labels.Selector{}
+	c.selectors[key] = wanted
+	rivals := map[string]*selector.LabelSelector{}
 	for other, of := range c.selectors {
 		if other != key && namespaceOf(other) == namespace {
 			rivals[other] = of
@@ -187,13 +188,13 @@ func (c *Controller) podsOf(key, namespace string, selector labels.Selector) (po
 	c.mu.Unlock()
 	found := map[string]bool{}
 	for pod := range c.config.PodsByNamespace.Get(namespace) {
-		if !selector.Matches(labels.Set(pod.Labels)) {
+		if !wanted.Matches(pod.Labels) {
 			continue
 		}
 		pods = append(pods, pod)
 		found[key] = true
 		for other, of := range rivals {
-			if of.Matches(labels.Set(pod.Labels)) {
+			if of.Matches(pod.Labels) {
 				found[other] = true
 			}
 		}

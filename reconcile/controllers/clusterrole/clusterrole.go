@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/internal/selector"
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	"github.com/planekit/planekit/reconcile/controllers"
@@ -15,7 +16,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -72,10 +72,12 @@ func selects(role, other *rbacv1.ClusterRole) bool {
 	if role.AggregationRule == nil || other == nil {
 		return false
 	}
-	return slices.ContainsFunc(role.AggregationRule.ClusterRoleSelectors, func(s metav1.LabelSelector) bool {
-		selector, err := metav1.LabelSelectorAsSelector(&s)
-		return err != nil || selector.Matches(labels.Set(other.Labels))
-	})
+	for i := range role.AggregationRule.ClusterRoleSelectors {
+		if wanted, err := selector.Of(&role.AggregationRule.ClusterRoleSelectors[i]); err != nil || wanted.Matches(labels.Set(other.Labels)) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *Controller) reconcile(ctx context.Context, name string) (reconcile.Result, error) {
@@ -104,18 +106,23 @@ func (c *Controller) reconcile(ctx context.Context, name string) (reconcile.Resu
 func aggregatedRules(role *rbacv1.ClusterRole, all iter.Seq[*rbacv1.ClusterRole]) ([]rbacv1.PolicyRule, error) {
 	sorted := slices.SortedFunc(all, func(a, b *rbacv1.ClusterRole) int { return cmp.Compare(a.Name, b.Name) })
 	var rules []rbacv1.PolicyRule
+	known := map[string]bool{} // the rules, by their protobuf
 	for i := range role.AggregationRule.ClusterRoleSelectors {
-		selector, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i])
+		wanted, err := selector.Of(&role.AggregationRule.ClusterRoleSelectors[i])
 		if err != nil {
 			return nil, fmt.Errorf("aggregationRule.clusterRoleSelectors[%d]: %w", i, err)
 		}
 		for _, other := range sorted {
-			if other.Name == role.Name || !selector.Matches(labels.Set(other.Labels)) {
+			if other.Name == role.Name || !wanted.Matches(labels.Set(other.Labels)) {
 				continue
 			}
 			for _, rule := range other.Rules {
-				known := func(r rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(r, rule) }
-				if !slices.ContainsFunc(rules, known) {
+				text, err := rule.Marshal()
+				if err != nil {
+					return nil, fmt.Errorf("rules of %s: %w", other.Name, err)
+				}
+				if !known[string(text)] {
+					known[string(text)] = true
 					rules = append(rules, *rule.DeepCopy())
 				}
 			}

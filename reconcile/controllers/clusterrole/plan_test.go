@@ -1,11 +1,14 @@
 package clusterrole
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/planekit/planekit/internal/used"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -69,4 +72,25 @@ func TestAggregatedRules(t *testing.T) {
 	if !reflect.DeepEqual(roles[1], before) {
 		t.Error("the rules are shared with the local copy")
 	}
+}
+
+// TestCostOfAggregation: roles with 20,000 rules, and selectors as many, are aggregated in time that grows with them.
+func TestCostOfAggregation(t *testing.T) {
+	long := roleOf("long", "x", strings.Join(words("v", 20_000), " "))
+	top := roleOf("top", "", "", append(words("absent", 20_000), "x", "x")...)
+	before := used.Processor()
+	got, err := aggregatedRules(top, slices.Values([]*rbacv1.ClusterRole{long}))
+	took := used.Processor() - before
+	t.Logf("it takes %v", took)
+	if len(got) != 20_000 || err != nil || took > 3*time.Second {
+		t.Errorf("aggregatedRules() = %d rules, %v after %v, want 20000 in less than 3s", len(got), err, took)
+	}
+}
+
+func words(prefix string, n int) []string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprint(prefix, i))
+	}
+	return all
 }

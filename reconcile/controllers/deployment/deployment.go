@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/internal/selector"
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	"github.com/planekit/planekit/reconcile/controllers"
@@ -20,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -109,9 +109,7 @@ func (c *Controller) replicaSetChanged(old, new *appsv1.ReplicaSet) {
 	}
 }
 
-func selectorOf(d *appsv1.Deployment) (labels.Selector, error) {
-	return metav1.LabelSelectorAsSelector(d.Spec.Selector)
-}
+func selectorOf(d *appsv1.Deployment) *metav1.LabelSelector { return d.Spec.Selector }
 
 // podChanged enqueues a Deployment that recreates when a pod has ended or is deleted. Any other
 // Deployment learns what it needs from the status of its ReplicaSets.
@@ -178,11 +176,11 @@ func selectsAll(selector *metav1.LabelSelector) bool {
 }
 
 func (c *Controller) claim(ctx context.Context, d *appsv1.Deployment) ([]*appsv1.ReplicaSet, bool, error) {
-	selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
+	wanted, err := selector.Of(d.Spec.Selector)
 	if err != nil {
 		return nil, false, fmt.Errorf("selector of %s: %w", localcache.KeyOf(d), err)
 	}
-	claimed := owner.PlanClaims(d, selector, slices.Collect(c.config.ReplicaSetsByController.Get(d.UID)),
+	claimed := owner.PlanClaims(d, wanted, slices.Collect(c.config.ReplicaSetsByController.Get(d.UID)),
 		slices.Collect(c.config.ReplicaSetsByController.Get(owner.Orphans(d.Namespace))))
 	changed, err := owner.Claim(ctx, claimed, d, deploymentKind, controllers.Patcher[*appsv1.ReplicaSet](c.config.ReplicaSetWriter),
 		func(ctx context.Context) error {

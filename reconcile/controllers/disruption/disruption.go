@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/internal/selector"
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	"github.com/planekit/planekit/reconcile/controllers"
@@ -157,12 +158,12 @@ func (c *Controller) podChanged(old, new *corev1.Pod) {
 	}
 	var matching []string
 	for b := range c.config.BudgetsByNamespace.Get(cmp.Or(new, old).Namespace) {
-		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		wanted, err := selector.Of(b.Spec.Selector)
 		if err != nil {
 			continue // its own sync says so
 		}
-		was := old != nil && selector.Matches(labels.Set(old.Labels))
-		is := new != nil && selector.Matches(labels.Set(new.Labels))
+		was := old != nil && wanted.Matches(labels.Set(old.Labels))
+		is := new != nil && wanted.Matches(labels.Set(new.Labels))
 		if was != is || is && changed {
 			c.Enqueue(localcache.KeyOf(b))
 		}
@@ -207,14 +208,14 @@ func (c *Controller) look(ctx context.Context, b *policyv1.PodDisruptionBudget) 
 	event := func(kind, reason, message string) {
 		c.config.Events.Event(loop.Reference(b, budgetKind), kind, reason, message)
 	}
-	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+	wanted, err := selector.Of(b.Spec.Selector)
 	if err != nil {
 		event(corev1.EventTypeWarning, "NoPods", fmt.Sprintf("Failed to get pods: %v", err))
 		return nil, budgetCount{}, err
 	}
 	var pods []*corev1.Pod
 	for pod := range c.config.PodsByNamespace.Get(b.Namespace) {
-		if selector.Matches(labels.Set(pod.Labels)) {
+		if wanted.Matches(labels.Set(pod.Labels)) {
 			pods = append(pods, pod)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/planekit/planekit/internal/selector"
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	"github.com/planekit/planekit/reconcile/controllers/internal/loop"
@@ -13,20 +14,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // jobSelector returns the selector of the pods of a Job. The API server sets it in every Job.
-func jobSelector(job *batchv1.Job) (labels.Selector, error) {
+func jobSelector(job *batchv1.Job) *metav1.LabelSelector {
 	if job.Spec.Selector == nil {
-		return labels.SelectorFromSet(labels.Set{batchv1.ControllerUidLabel: string(job.UID)}), nil
+		return &metav1.LabelSelector{MatchLabels: map[string]string{batchv1.ControllerUidLabel: string(job.UID)}}
 	}
-	selector, err := metav1.LabelSelectorAsSelector(job.Spec.Selector)
-	if err != nil {
-		return nil, fmt.Errorf("selector of job %s: %w", localcache.KeyOf(job), err)
-	}
-	return selector, nil
+	return job.Spec.Selector
 }
 
 // podChanged enqueues the Jobs that control the pod or may adopt it.
@@ -46,11 +42,11 @@ func (c *Controller) podChanged(old, new *corev1.Pod) {
 // reports that there were any, so that the cache must show them first. An adopted pod gets the
 // finalizer in the same write, and a released pod loses it.
 func (c *Controller) claim(ctx context.Context, job *batchv1.Job) (mine []*corev1.Pod, changed bool, err error) {
-	selector, err := jobSelector(job)
+	wanted, err := selector.Of(jobSelector(job))
 	if err != nil {
-		return nil, false, err
+		return nil, false, fmt.Errorf("selector of job %s: %w", localcache.KeyOf(job), err)
 	}
-	claimed := owner.PlanClaims(job, selector, slices.Collect(c.config.PodsByController.Get(job.UID)),
+	claimed := owner.PlanClaims(job, wanted, slices.Collect(c.config.PodsByController.Get(job.UID)),
 		slices.Collect(c.config.PodsByController.Get(owner.Orphans(job.Namespace))))
 	if len(claimed.Release)+len(claimed.Adopt) == 0 {
 		return claimed.Mine, false, nil

@@ -4,11 +4,11 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/planekit/planekit/internal/selector"
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -51,16 +51,13 @@ func Controllers[T interface {
 
 // Adopters yields the keys of the owners whose selector matches object. It yields none if object
 // has a controller or is being deleted. An owner with an invalid selector adopts nothing.
-func Adopters[O metav1.Object](object metav1.Object, owners iter.Seq[O], selector func(O) (labels.Selector, error)) iter.Seq[string] {
+func Adopters[O metav1.Object](object metav1.Object, owners iter.Seq[O], selectorOf func(O) *metav1.LabelSelector) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if metav1.GetControllerOfNoCopy(object) != nil || object.GetDeletionTimestamp() != nil {
 			return
 		}
 		for o := range owners {
-			if o.GetNamespace() != object.GetNamespace() {
-				continue
-			}
-			if s, err := selector(o); err != nil || !s.Matches(labels.Set(object.GetLabels())) {
+			if o.GetNamespace() != object.GetNamespace() || !selector.Matches(selectorOf(o), object.GetLabels()) {
 				continue
 			}
 			if !yield(localcache.KeyOf(o)) {

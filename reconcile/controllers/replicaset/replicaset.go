@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/internal/selector"
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	"github.com/planekit/planekit/reconcile/controllers"
@@ -111,9 +112,7 @@ func (c *Controller) podChanged(old, new *corev1.Pod) {
 	}
 }
 
-func selectorOf(rs *appsv1.ReplicaSet) (labels.Selector, error) {
-	return metav1.LabelSelectorAsSelector(rs.Spec.Selector)
-}
+func selectorOf(rs *appsv1.ReplicaSet) *metav1.LabelSelector { return rs.Spec.Selector }
 
 func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
 	if err := c.ledger.Wait(ctx, key); err != nil {
@@ -124,13 +123,13 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 		c.pods.Drop(key)
 		return reconcile.Result{}, nil
 	}
-	selector, err := metav1.LabelSelectorAsSelector(rs.Spec.Selector)
+	wanted, err := selector.Of(rs.Spec.Selector)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("selector of %s: %w", key, err)
 	}
 	owned := slices.Collect(c.config.PodsByController.Get(rs.UID))
 	orphans := slices.DeleteFunc(slices.Collect(c.config.PodsByController.Get(owner.Orphans(rs.Namespace))), podstatus.Ended)
-	claimed := owner.PlanClaims(rs, selector, owned, orphans)
+	claimed := owner.PlanClaims(rs, wanted, owned, orphans)
 	claimed.Release = slices.DeleteFunc(claimed.Release, func(pod *corev1.Pod) bool {
 		return podstatus.Ended(pod) || pod.DeletionTimestamp != nil // they no longer count for any owner
 	})

@@ -3,10 +3,10 @@
 package spread
 
 import (
+	"github.com/planekit/planekit/internal/selector"
 	"github.com/planekit/planekit/schedule"
 	"github.com/planekit/planekit/schedule/internal/nodematch"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -41,17 +41,17 @@ func Of(pod *corev1.Pod, action corev1.UnsatisfiableConstraintAction, defaults s
 	if !own {
 		given = builtIn
 	}
-	var selector labels.Selector
+	var together labels.Selector
 	for i := range given {
 		if given[i].WhenUnsatisfiable != action {
 			continue
 		}
-		if selector == nil {
-			if selector = defaults.Selector(pod); selector == nil || selector.Empty() {
+		if together == nil {
+			if together = defaults.Selector(pod); together == nil || together.Empty() {
 				return nil, true
 			}
 		}
-		list = append(list, newConstraint(pod, &given[i], selector))
+		list = append(list, newConstraint(pod, &given[i], together))
 	}
 	return list, own
 }
@@ -62,8 +62,8 @@ var builtIn = []corev1.TopologySpreadConstraint{
 	{TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway, MaxSkew: 5},
 }
 
-func newConstraint(pod *corev1.Pod, c *corev1.TopologySpreadConstraint, selector labels.Selector) Constraint {
-	made := Constraint{MaxSkew: int64(c.MaxSkew), Key: c.TopologyKey, Selector: selector, MinDomains: 1, pod: pod}
+func newConstraint(pod *corev1.Pod, c *corev1.TopologySpreadConstraint, pods labels.Selector) Constraint {
+	made := Constraint{MaxSkew: int64(c.MaxSkew), Key: c.TopologyKey, Selector: pods, MinDomains: 1, pod: pod}
 	if c.MinDomains != nil {
 		made.MinDomains = int(*c.MinDomains)
 	}
@@ -77,24 +77,13 @@ func newConstraint(pod *corev1.Pod, c *corev1.TopologySpreadConstraint, selector
 // selectorOf returns the selector of a constraint, with the pod's values of MatchLabelKeys. A selector
 // that is invalid, or missing, selects nothing.
 func selectorOf(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) labels.Selector {
-	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
-	if err != nil {
-		return labels.Nothing()
-	}
 	same := labels.Set{}
 	for _, key := range c.MatchLabelKeys {
 		if value, ok := pod.Labels[key]; ok {
 			same[key] = value
 		}
 	}
-	if len(same) == 0 {
-		return selector
-	}
-	requirements, selectable := selector.Requirements()
-	if !selectable {
-		return selector
-	}
-	return labels.SelectorFromSet(same).Add(requirements...)
+	return selector.And(selector.OrNothing(c.LabelSelector), same)
 }
 
 // In returns how many pods that do not end, and that the constraint is about, are in each domain of a
