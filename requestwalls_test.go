@@ -314,7 +314,6 @@ var requestWalls = []wall{
 		{"internal/jsonscan", "bodies are looked at before they are decoded"},
 		{"internal/bodycost", "bodies are bounded before they are decoded"},
 		{"internal/invalid", "the errors of an object are bounded in one place"},
-		{"internal/selector", "selectors of many terms are evaluated in little time"},
 		{"github.com/go-logr/logr", logging},
 	}},
 }

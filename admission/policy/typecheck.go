@@ -3,15 +3,18 @@ package policy
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
+	"github.com/planekit/planekit/internal/budget"
 	"github.com/planekit/planekit/internal/kubecel"
 	"github.com/planekit/planekit/internal/kubecel/authorizer"
 	"github.com/planekit/planekit/internal/kubecel/openapi"
 	registration "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -19,10 +22,13 @@ import (
 // about a policy, after which no more are looked for.
 const maxTypes, maxWarnings = 10, 64 << 10
 
+// The steps that a check takes to read the document of a version, to declare a kind, and to look up a word of a rule.
+const documentSteps, scopeSteps, wordSteps = 1_000_000, 500_000, 10
+
 // Types describes kinds for a [TypeChecker]. Its methods must be safe for concurrent use.
 type Types interface {
-	// Kinds returns the kinds of a resource; of any group if that is empty. No kinds are no error.
-	Kinds(ctx context.Context, resource schema.GroupVersionResource) ([]schema.GroupVersionKind, error)
+	// Kinds returns the kinds of all resources that are served.
+	Kinds(ctx context.Context) (map[schema.GroupVersionResource]schema.GroupVersionKind, error)
 	// Document returns the OpenAPI v3 document of a version, nil if there is none.
 	Document(ctx context.Context, version schema.GroupVersion) (*openapi.Document, error)
 }
@@ -46,7 +52,9 @@ func NewTypeChecker(t Types) (*TypeChecker, error) {
 }
 
 // Check returns warnings about the validations of a policy, nil if there are none. It fails if types cannot be read.
+// A policy may take about a second of one processor. If that is not enough, the last warning says so.
 func (c *TypeChecker) Check(ctx context.Context, policy *registration.ValidatingAdmissionPolicy) ([]registration.ExpressionWarning, error) {
+	ctx = budget.Attach(ctx, budget.Limits{Steps: 2 * budget.Default.Steps, Bytes: budget.Default.Bytes})
 	scopes, err := c.scopes(ctx, policy)
 	if err != nil {
 		return nil, err
@@ -59,7 +67,11 @@ func (c *TypeChecker) Check(ctx context.Context, policy *registration.Validating
 			if size > maxWarnings {
 				return
 			}
-			if _, err := kubecel.Compile(ctx, s.env, expression); err != nil {
+			_, err := kubecel.Compile(ctx, s.env, expression)
+			if budget.From(ctx).Err() != nil {
+				break
+			}
+			if err != nil {
 				found = append(found, fmt.Sprintf("%v: %s\n", s.kind, kubecel.Issues(err)))
 				size += len(found[len(found)-1])
 			}
@@ -75,7 +87,10 @@ func (c *TypeChecker) Check(ctx context.Context, policy *registration.Validating
 			check(path.Index(i).Child("messageExpression"), v.MessageExpression)
 		}
 	}
-	return warnings, nil
+	if err := budget.From(ctx).Err(); err != nil {
+		warnings = append(warnings, registration.ExpressionWarning{FieldRef: "spec", Warning: fmt.Sprintf("types were not checked any further: %v", err)})
+	}
+	return warnings, ctx.Err()
 }
 
 // typedScope is where expressions about one kind are compiled.
@@ -87,12 +102,13 @@ type typedScope struct {
 // scopes returns the scopes of the kinds that a policy names and that have a schema.
 func (c *TypeChecker) scopes(ctx context.Context, policy *registration.ValidatingAdmissionPolicy) ([]typedScope, error) {
 	kinds, err := c.kinds(ctx, policy.Spec.MatchConstraints)
-	if err != nil {
+	if err != nil || len(kinds) == 0 {
 		return nil, err
 	}
+	documents := map[schema.GroupVersion]*openapi.Document{}
 	var params []openapi.Variable
 	if k := policy.Spec.ParamKind; k != nil {
-		of, err := c.typeOf(ctx, schema.FromAPIVersionAndKind(k.APIVersion, k.Kind))
+		of, err := c.typeOf(ctx, documents, schema.FromAPIVersionAndKind(k.APIVersion, k.Kind))
 		if err != nil {
 			return nil, err
 		}
@@ -100,11 +116,11 @@ func (c *TypeChecker) scopes(ctx context.Context, policy *registration.Validatin
 	}
 	var scopes []typedScope
 	for _, kind := range kinds {
-		of, err := c.typeOf(ctx, kind)
+		of, err := c.typeOf(ctx, documents, kind)
 		if err != nil {
 			return nil, err
 		}
-		if of == nil {
+		if of == nil || budget.From(ctx).Work(scopeSteps) != nil {
 			continue
 		}
 		env, err := openapi.Declare(c.base, append(params, openapi.Variable{Type: of, Names: []string{"object", "oldObject"}})...)
@@ -121,16 +137,30 @@ func (c *TypeChecker) scopes(ctx context.Context, policy *registration.Validatin
 				fields[v.Name] = declared(ast.OutputType())
 			}
 		}
+		if budget.From(ctx).Err() != nil {
+			break // some variables have no type
+		}
 		scopes = append(scopes, typedScope{kind, env})
 	}
 	return scopes, nil
 }
 
-// typeOf returns the type of a kind, nil if there is no schema.
-func (c *TypeChecker) typeOf(ctx context.Context, kind schema.GroupVersionKind) (*openapi.Type, error) {
-	doc, err := c.types.Document(ctx, kind.GroupVersion())
-	if err != nil || doc == nil {
-		return nil, err
+// typeOf returns the type of a kind, nil if there is no schema or no budget for it. known holds the documents that
+// have been read.
+func (c *TypeChecker) typeOf(ctx context.Context, known map[schema.GroupVersion]*openapi.Document, kind schema.GroupVersionKind) (*openapi.Type, error) {
+	doc, ok := known[kind.GroupVersion()]
+	if !ok {
+		if budget.From(ctx).Work(documentSteps) != nil {
+			return nil, ctx.Err()
+		}
+		var err error
+		if doc, err = c.types.Document(ctx, kind.GroupVersion()); err != nil {
+			return nil, err
+		}
+		known[kind.GroupVersion()] = doc
+	}
+	if doc == nil {
+		return nil, nil
 	}
 	of, _ := doc.Kind(kind)
 	return of, nil
@@ -138,57 +168,49 @@ func (c *TypeChecker) typeOf(ctx context.Context, kind schema.GroupVersionKind) 
 
 // kinds returns the kinds that rules name without wildcards, in the order of their names.
 func (c *TypeChecker) kinds(ctx context.Context, match *registration.MatchResources) ([]schema.GroupVersionKind, error) {
-	found := map[schema.GroupVersionKind]bool{}
-	sorted := func() []schema.GroupVersionKind {
-		all := make([]schema.GroupVersionKind, 0, len(found))
-		for kind := range found {
-			all = append(all, kind)
-		}
-		slices.SortFunc(all, func(a, b schema.GroupVersionKind) int {
-			return slices.Compare([]string{a.Group, a.Version, a.Kind}, []string{b.Group, b.Version, b.Kind})
-		})
-		return all
-	}
-	if match == nil {
+	if match == nil || len(match.ResourceRules) == 0 {
 		return nil, nil
 	}
+	served, err := c.types.Kinds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resources := slices.SortedFunc(maps.Keys(served), func(a, b schema.GroupVersionResource) int {
+		return slices.Compare([]string{a.Group, a.Version, a.Resource}, []string{b.Group, b.Version, b.Resource})
+	})
+	found := map[schema.GroupVersionKind]bool{}
 	for i := range match.ResourceRules {
-		resources, ok := named(&match.ResourceRules[i].Rule)
-		if !ok {
-			continue
+		rule := &match.ResourceRules[i].Rule
+		words := len(rule.APIGroups) + len(rule.APIVersions) + len(rule.Resources) + len(resources)
+		if budget.From(ctx).Work(wordSteps*words) != nil {
+			break
 		}
-		count := 0
-		for _, resource := range resources {
-			kinds, err := c.types.Kinds(ctx, resource)
-			if err != nil {
-				return nil, err
-			}
-			for _, kind := range kinds {
-				found[kind] = true
-				if count++; count == maxTypes {
-					return sorted(), nil
-				}
-			}
+		all := named(rule, resources)
+		for _, r := range all[:min(len(all), maxTypes)] {
+			found[served[r]] = true
+		}
+		if len(all) >= maxTypes {
+			break // as in Kubernetes
 		}
 	}
-	return sorted(), nil
+	return slices.SortedFunc(maps.Keys(found), func(a, b schema.GroupVersionKind) int {
+		return slices.Compare([]string{a.Group, a.Version, a.Kind}, []string{b.Group, b.Version, b.Kind})
+	}), ctx.Err()
 }
 
-// named returns the resources that a rule names, and false if a group or version is a wildcard.
-func named(rule *registration.Rule) ([]schema.GroupVersionResource, bool) {
+// named returns those of resources that a rule names, none if a group or version is a wildcard. An empty group means
+// all groups.
+func named(rule *registration.Rule, resources []schema.GroupVersionResource) []schema.GroupVersionResource {
 	wild := func(s string) bool { return strings.Contains(s, "*") }
 	if slices.ContainsFunc(rule.APIGroups, wild) || slices.ContainsFunc(rule.APIVersions, wild) {
-		return nil, false
+		return nil
 	}
+	groups, versions, names := sets.New(rule.APIGroups...), sets.New(rule.APIVersions...), sets.New(rule.Resources...)
 	var all []schema.GroupVersionResource
-	for _, group := range slices.Sorted(slices.Values(rule.APIGroups)) {
-		for _, version := range slices.Sorted(slices.Values(rule.APIVersions)) {
-			for _, resource := range slices.Sorted(slices.Values(rule.Resources)) {
-				if !strings.ContainsAny(resource, "*/") {
-					all = append(all, schema.GroupVersionResource{Group: group, Version: version, Resource: resource})
-				}
-			}
+	for _, r := range resources {
+		if versions.Has(r.Version) && names.Has(r.Resource) && (groups.Has("") || groups.Has(r.Group)) {
+			all = append(all, r)
 		}
 	}
-	return all, true
+	return all
 }

@@ -40,11 +40,8 @@ type documents struct {
 	web *http.Client
 }
 
-func (d documents) Kinds(_ context.Context, r schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
-	if kind, ok := kinds[r]; ok {
-		return []schema.GroupVersionKind{kind}, nil
-	}
-	return nil, nil
+func (d documents) Kinds(context.Context) (map[schema.GroupVersionResource]schema.GroupVersionKind, error) {
+	return kinds, nil
 }
 
 func (d documents) Document(_ context.Context, version schema.GroupVersion) (*openapi.Document, error) {

@@ -33,16 +33,14 @@ func (e *Env) policyStatus() (controllers.Runner, error) {
 type described struct{ api *client.Client }
 
 // Kinds implements [policy.Types].
-func (d described) Kinds(ctx context.Context, resource schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
+func (d described) Kinds(ctx context.Context) (map[schema.GroupVersionResource]schema.GroupVersionKind, error) {
 	catalog, err := discovery.Fetch(ctx, d.api)
 	if err != nil {
 		return nil, err
 	}
-	var kinds []schema.GroupVersionKind
+	kinds := map[schema.GroupVersionResource]schema.GroupVersionKind{}
 	for _, m := range catalog.Mappings {
-		if m.Plural == resource.Resource && m.Version == resource.Version && (m.Group == resource.Group || resource.Group == "") {
-			kinds = append(kinds, schema.GroupVersionKind{Group: m.Group, Version: m.Version, Kind: m.Kind})
-		}
+		kinds[schema.GroupVersionResource{Group: m.Group, Version: m.Version, Resource: m.Plural}] = schema.GroupVersionKind{Group: m.Group, Version: m.Version, Kind: m.Kind}
 	}
 	return kinds, nil
 }
