@@ -18,7 +18,7 @@ type PodInfo struct {
 	NonZero Resources
 	// Ports are the host ports that the pod needs.
 	Ports []HostPort
-	// Affinity holds the terms of the pod about other pods; nil if it has none.
+	// Affinity holds the terms of the pod about other pods; nil if it has none, or [TooManyTerms].
 	Affinity *Affinity
 
 	class   classKey // set once it is asked for

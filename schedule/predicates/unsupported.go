@@ -1,12 +1,14 @@
 package predicates
 
 import (
+	"fmt"
+
 	"github.com/planekit/planekit/schedule"
 	corev1 "k8s.io/api/core/v1"
 )
 
 // Unsupported refuses every node for a pod with a hard constraint that this package does not
-// support. Such a pod stays pending, and its condition and event name the constraint.
+// support, or with more terms about other pods than schedule.MaxTerms. Such a pod stays pending, and its condition and event name the constraint.
 func Unsupported() schedule.Predicate {
 	return compiled{"Unsupported", never, func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
 		var reasons []string
@@ -14,6 +16,9 @@ func Unsupported() schedule.Predicate {
 			if c.has(&p.Pod.Spec) {
 				reasons = append(reasons, "node(s) could not be judged: "+c.name+" is not supported yet")
 			}
+		}
+		if schedule.TooManyTerms(p.Pod) {
+			reasons = append(reasons, fmt.Sprintf("node(s) could not be judged: the pod has more than %d affinity terms and topology spread constraints", schedule.MaxTerms))
 		}
 		if reasons == nil {
 			return nil

@@ -27,6 +27,9 @@ type Constraint struct {
 // of defaults that were given: then a node counts only if it has the labels of all of them.
 func Of(pod *corev1.Pod, action corev1.UnsatisfiableConstraintAction, defaults schedule.SpreadDefaults) (list []Constraint, own bool) {
 	if own := pod.Spec.TopologySpreadConstraints; len(own) > 0 {
+		if schedule.TooManyTerms(pod) {
+			return nil, true // it fits no node
+		}
 		for i := range own {
 			if own[i].WhenUnsatisfiable == action {
 				list = append(list, newConstraint(pod, &own[i], selectorOf(pod, &own[i])))
