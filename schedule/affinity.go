@@ -51,8 +51,8 @@ func (t *AffinityTerm) inNamespace(name string, c Cluster) bool {
 	return ok && t.NamespaceSelector.Matches(labels.Set(namespace.Labels))
 }
 
-// MaxTerms is how many terms and topology spread constraints of a pod a decision compares with all pods. A
-// term counts once for each of its namespaces. A pod with more fits no node, see [TooManyTerms].
+// MaxTerms bounds the terms and topology spread constraints of a pod, each of which a decision compares with all
+// pods. A term counts once for each of its namespaces. A pod with more fits no node, see [TooManyTerms].
 const MaxTerms = maxCounts
 
 // TooManyTerms reports whether a pod has more than MaxTerms. Its affinity does not count then, for other pods either.

@@ -70,7 +70,7 @@ func TestControllers(t *testing.T) {
 }
 
 // TestCostOfLongSelectors: 1,000 orphans beside an owner with a selector of 20,000 requirements take little time, also
-// where each read of the cache makes the owner anew.
+// where each read of the cache makes another copy of the owner.
 func TestCostOfLongSelectors(t *testing.T) {
 	same, absent := map[string]string{}, newSet("ns", "absent", "web")
 	for i := range 20_000 {
