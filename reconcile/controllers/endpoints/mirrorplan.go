@@ -212,41 +212,29 @@ func newMirror(endpoints *corev1.Endpoints, family discoveryv1.AddressType, port
 	return slice
 }
 
+// maxRepacked bounds the addresses of all ports of Endpoints that are mirrored.
+const maxRepacked = 1_000_000
+
 // repackSubsets returns equivalent subsets in which every port occurs once, with all addresses that
 // have it, in the order of Kubernetes. An address that is both ready and not ready at a port is not
-// ready.
+// ready. If the ports have more than maxRepacked addresses in all, some ports are left out.
 func repackSubsets(subsets []corev1.EndpointSubset) []corev1.EndpointSubset {
 	type identity struct {
 		ip  string
 		uid types.UID
 	}
 	first := map[identity]corev1.EndpointAddress{} // what an address is said to be stays
-	byPort := map[string]map[identity]bool{}       // whether it is ready
-	ports := map[string]corev1.EndpointPort{}
-	note := func(port corev1.EndpointPort, address corev1.EndpointAddress, ready bool) {
-		id := identity{address.IP, uidOfAddress(&address)}
-		if _, ok := first[id]; !ok {
-			first[id] = address
-		}
-		name := portName(&port)
-		if byPort[name] == nil {
-			byPort[name], ports[name] = map[identity]bool{}, port
-		}
-		before, had := byPort[name][id]
-		byPort[name][id] = ready && (before || !had)
-	}
+	var sources []*portAddresses
 	for _, subset := range subsets {
-		offered := subset.Ports
-		if len(offered) == 0 {
-			offered = []corev1.EndpointPort{noPort}
+		for _, address := range slices.Concat(subset.Addresses, subset.NotReadyAddresses) {
+			id := identity{address.IP, uidOfAddress(&address)}
+			if _, ok := first[id]; !ok {
+				first[id] = address
+			}
 		}
-		for _, port := range offered {
-			for _, address := range subset.Addresses {
-				note(port, address, true)
-			}
-			for _, address := range subset.NotReadyAddresses {
-				note(port, address, false)
-			}
+		sources = append(sources, &portAddresses{ports: subset.Ports})
+		if len(subset.Ports) == 0 {
+			sources[len(sources)-1].ports = []corev1.EndpointPort{noPort}
 		}
 	}
 	var addresses []readyAddress
@@ -263,16 +251,31 @@ func repackSubsets(subsets []corev1.EndpointSubset) []corev1.EndpointSubset {
 		}
 		return n[which] - 1
 	}
-	grouped := map[string]*portAddresses{}
-	for name, ready := range byPort {
-		g := &portAddresses{port: ports[name]}
-		for id := range ready {
-			g.members = append(g.members, number(id, ready[id]))
+	var all []*portAddresses
+	left := maxRepacked
+	groups := portsFrom(sources)
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		p := groups[name]
+		isReady := map[identity]bool{}
+		for _, i := range p.members {
+			for k, list := range [][]corev1.EndpointAddress{subsets[i].Addresses, subsets[i].NotReadyAddresses} {
+				for n := range list {
+					id := identity{list[n].IP, uidOfAddress(&list[n])}
+					before, had := isReady[id]
+					isReady[id] = k == 0 && (before || !had)
+				}
+				left -= len(list)
+			}
 		}
-		slices.Sort(g.members)
-		grouped[name] = g
+		var members []int
+		for id, ready := range isReady {
+			members = append(members, number(id, ready))
+		}
+		if all = append(all, &portAddresses{p.ports, members}); left < 0 {
+			break
+		}
 	}
-	return joinSubsets(addresses, grouped)
+	return joinSubsets(addresses, all)
 }
 
 func portName(port *corev1.EndpointPort) string {

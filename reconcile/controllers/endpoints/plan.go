@@ -105,44 +105,85 @@ type readyAddress struct {
 	ready bool
 }
 
-// portAddresses holds the addresses that have a port, by the number of the port.
+// portAddresses holds ports and the addresses that have all of them, by their numbers: those of a subset, or of pods
+// with the same ports.
 type portAddresses struct {
-	port    corev1.EndpointPort
+	ports   []corev1.EndpointPort
 	members []int
+}
+
+// portsFrom returns the ports that occur in sources, grouped by the sources, by index, that have them.
+func portsFrom(sources []*portAddresses) map[string]*portAddresses {
+	type offered struct {
+		port corev1.EndpointPort
+		from []int
+	}
+	byName := map[string]*offered{}
+	for i, s := range sources {
+		for _, port := range s.ports {
+			name := portName(&port)
+			if byName[name] == nil {
+				byName[name] = &offered{port: port}
+			}
+			if o := byName[name]; len(o.from) == 0 || o.from[len(o.from)-1] != i {
+				o.from = append(o.from, i)
+			}
+		}
+	}
+	bySources := map[string]*portAddresses{}
+	for _, o := range byName {
+		name := fmt.Sprint(o.from)
+		if bySources[name] == nil {
+			bySources[name] = &portAddresses{members: o.from}
+		}
+		bySources[name].ports = append(bySources[name].ports, o.port)
+	}
+	return bySources
 }
 
 // planSubsets groups the ports that have the same addresses, in the order of Kubernetes.
 func planSubsets(service *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubset {
 	tolerant := service.Spec.PublishNotReadyAddresses
 	var addresses []readyAddress
-	ports := map[string]*portAddresses{} // by what they are
+	var sources []*portAddresses
+	sourceOf := byPortsOf(service, func(pod targets) *portAddresses {
+		s := &portAddresses{ports: subsetPorts(service, pod)}
+		sources = append(sources, s)
+		return s
+	})
 	for _, pod := range pods {
 		a, ok := endpointAddress(service, pod)
 		if !ok || !reachable(pod) || pod.DeletionTimestamp != nil && !tolerant {
 			continue
 		}
-		for _, port := range subsetPorts(service, pod) {
-			name := portName(&port)
-			if ports[name] == nil {
-				ports[name] = &portAddresses{port: port}
-			}
-			ports[name].members = append(ports[name].members, len(addresses))
-		}
+		s := sourceOf(pod)
+		s.members = append(s.members, len(addresses))
 		addresses = append(addresses, readyAddress{a, tolerant || podstatus.Ready(pod)})
 	}
-	return joinSubsets(addresses, ports)
+	var all []*portAddresses
+	for _, p := range portsFrom(sources) {
+		var members []int
+		for _, i := range p.members {
+			members = append(members, sources[i].members...)
+		}
+		all = append(all, &portAddresses{p.ports, members})
+	}
+	return joinSubsets(addresses, all)
 }
 
 // joinSubsets returns one subset for the ports that have the same addresses.
-func joinSubsets(addresses []readyAddress, ports map[string]*portAddresses) []corev1.EndpointSubset {
+func joinSubsets(addresses []readyAddress, all []*portAddresses) []corev1.EndpointSubset {
 	byMembers := map[string]*corev1.EndpointSubset{}
-	for _, p := range ports {
+	for _, p := range all {
+		slices.Sort(p.members)
 		name := fmt.Sprint(p.members)
 		if byMembers[name] == nil {
 			byMembers[name] = newSubset(addresses, p.members)
 		}
-		if p.port.Port >= 0 {
-			byMembers[name].Ports = append(byMembers[name].Ports, p.port)
+		for _, port := range p.ports {
+			if port.Port >= 0 {
+				byMembers[name].Ports = append(byMembers[name].Ports, port)
+			}
 		}
 	}
 	return sortSubsets(byMembers)
@@ -163,15 +204,15 @@ func newSubset(addresses []readyAddress, members []int) *corev1.EndpointSubset {
 // noPort takes the place of a port for a headless service without ports.
 var noPort = corev1.EndpointPort{Port: -1}
 
-// subsetPorts returns the ports of pod that the service leads to.
-func subsetPorts(service *corev1.Service, pod *corev1.Pod) []corev1.EndpointPort {
+// subsetPorts returns the ports of a pod that the service leads to.
+func subsetPorts(service *corev1.Service, pod targets) []corev1.EndpointPort {
 	if len(service.Spec.Ports) == 0 && service.Spec.ClusterIP == corev1.ClusterIPNone {
 		return []corev1.EndpointPort{noPort}
 	}
 	var ports []corev1.EndpointPort
 	for i := range service.Spec.Ports {
 		port := &service.Spec.Ports[i]
-		if number, ok := targetPort(pod, port); ok {
+		if number, ok := pod.of(port); ok {
 			ports = append(ports, corev1.EndpointPort{Name: port.Name, Port: number, Protocol: port.Protocol, AppProtocol: port.AppProtocol})
 		}
 	}
@@ -192,13 +233,6 @@ func sortSubsets(subsets map[string]*corev1.EndpointSubset) []corev1.EndpointSub
 	}
 	sortByHash(sorted)
 	return sorted
-}
-
-func sortByHash[T any](list []T) {
-	if len(list) < 2 {
-		return // a hash is dear
-	}
-	slices.SortFunc(list, func(a, b T) int { return strings.Compare(hashOrder(a), hashOrder(b)) })
 }
 
 // truncateSubsets removes addresses beyond the maximum, ready ones last, the same share from each

@@ -108,35 +108,87 @@ func addressOf(ip string, six bool) (string, bool) {
 	return address.String(), address.Is6() == six
 }
 
-// targetPort returns the port of pod that a port of a service leads to.
-func targetPort(pod *corev1.Pod, port *corev1.ServicePort) (int32, bool) {
+// namedPorts yields the ports of pod that have names. Of several with a name and a protocol, the first counts.
+func namedPorts(pod *corev1.Pod) iter.Seq[*corev1.ContainerPort] {
+	return func(yield func(*corev1.ContainerPort) bool) {
+		for i := range len(pod.Spec.Containers) + len(pod.Spec.InitContainers) {
+			var c *corev1.Container
+			if i < len(pod.Spec.Containers) {
+				c = &pod.Spec.Containers[i]
+			} else if c = &pod.Spec.InitContainers[i-len(pod.Spec.Containers)]; optional.Value(c.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways {
+				continue // it ends before the others begin
+			}
+			for k := range c.Ports {
+				if c.Ports[k].Name != "" && !yield(&c.Ports[k]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// byPortsOf groups pods with the same ports of a service, so that these are looked up once and not for each pod. find
+// is called for one pod of each group.
+func byPortsOf[T any](service *corev1.Service, find func(targets) T) func(*corev1.Pod) T {
+	named := slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.TargetPort.Type != intstr.Int })
+	known := map[string]T{}
+	return func(pod *corev1.Pod) T {
+		var shape strings.Builder
+		if named {
+			for p := range namedPorts(pod) {
+				fmt.Fprintf(&shape, "%s %s %d,", p.Name, p.Protocol, p.ContainerPort)
+			}
+		}
+		if of, ok := known[shape.String()]; ok {
+			return of
+		}
+		found := targets{}
+		for p := range namedPorts(pod) {
+			name := targetName{p.Name, p.Protocol}
+			if _, ok := found[name]; !ok {
+				found[name] = p.ContainerPort
+			}
+		}
+		of := find(found)
+		known[shape.String()] = of
+		return of
+	}
+}
+
+// targets are the ports of a pod by their names.
+type targets map[targetName]int32
+
+type targetName struct {
+	name     string
+	protocol corev1.Protocol
+}
+
+// of returns the port that a port of a service leads to.
+func (t targets) of(port *corev1.ServicePort) (int32, bool) {
 	if port.TargetPort.Type == intstr.Int {
 		return port.TargetPort.IntVal, true
 	}
-	for i := range pod.Spec.Containers {
-		if number, ok := namedPort(&pod.Spec.Containers[i], port); ok {
-			return number, true
-		}
-	}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		if optional.Value(c.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways {
-			continue // it ends before the others begin
-		}
-		if number, ok := namedPort(c, port); ok {
-			return number, true
-		}
-	}
-	return 0, false
+	number, ok := t[targetName{port.TargetPort.StrVal, port.Protocol}]
+	return number, ok
 }
 
-func namedPort(c *corev1.Container, port *corev1.ServicePort) (int32, bool) {
-	for _, p := range c.Ports {
-		if p.Name == port.TargetPort.StrVal && p.Protocol == port.Protocol {
-			return p.ContainerPort, true
-		}
+// sortByHash sorts a list in the order of Kubernetes.
+func sortByHash[T any](list []T) {
+	if len(list) < 2 {
+		return // a hash is dear
 	}
-	return 0, false
+	type hashed struct {
+		hash string
+		item T
+	}
+	all := make([]hashed, len(list))
+	for i := range list {
+		all[i] = hashed{hashOrder(list[i]), list[i]}
+	}
+	slices.SortFunc(all, func(a, b hashed) int { return strings.Compare(a.hash, b.hash) })
+	for i := range all {
+		list[i] = all[i].item
+	}
 }
 
 // hostnameIn returns the name of pod in the domain of service; it may be empty.

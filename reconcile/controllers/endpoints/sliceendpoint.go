@@ -119,12 +119,12 @@ func topologyAware(annotations map[string]string) bool {
 	return value == "Auto" || value == "auto"
 }
 
-// slicePorts returns the ports of pod that the service leads to.
-func slicePorts(service *corev1.Service, pod *corev1.Pod) []discoveryv1.EndpointPort {
+// slicePorts returns the ports of a pod that the service leads to.
+func slicePorts(service *corev1.Service, pod targets) []discoveryv1.EndpointPort {
 	var ports []discoveryv1.EndpointPort
 	for i := range service.Spec.Ports {
 		port := &service.Spec.Ports[i]
-		if number, ok := targetPort(pod, port); ok {
+		if number, ok := pod.of(port); ok {
 			ports = append(ports, discoveryv1.EndpointPort{
 				Name: &port.Name, Port: &number, Protocol: &port.Protocol, AppProtocol: port.AppProtocol,
 			})

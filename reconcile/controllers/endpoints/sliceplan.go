@@ -141,20 +141,22 @@ func keyOfEndpoint(e *discoveryv1.Endpoint) endpointKey {
 func (p *slicePlanner) groupByPorts(family discoveryv1.AddressType, pods []*corev1.Pod) []*portGroup {
 	var groups []*portGroup
 	byPorts := map[string]*portGroup{}
+	groupOf := byPortsOf(p.service, func(pod targets) *portGroup {
+		ports := slicePorts(p.service, pod)
+		name := portsKey(ports)
+		if byPorts[name] == nil {
+			sortByHash(ports)
+			byPorts[name] = &portGroup{key: name, ports: ports, want: map[endpointKey]*discoveryv1.Endpoint{}}
+			groups = append(groups, byPorts[name])
+		}
+		return byPorts[name]
+	})
 	for _, pod := range pods {
 		endpoint := p.endpoint(family, pod)
 		if len(endpoint.Addresses) == 0 {
 			continue
 		}
-		ports := slicePorts(p.service, pod)
-		name := portsKey(ports)
-		g := byPorts[name]
-		if g == nil {
-			slices.SortFunc(ports, func(a, b discoveryv1.EndpointPort) int { return cmp.Compare(hashOrder(a), hashOrder(b)) })
-			g = &portGroup{key: name, ports: ports, want: map[endpointKey]*discoveryv1.Endpoint{}}
-			byPorts[name] = g
-			groups = append(groups, g)
-		}
+		g := groupOf(pod)
 		k := keyOfEndpoint(endpoint)
 		if g.want[k] == nil {
 			g.order = append(g.order, k)
