@@ -1,0 +1,112 @@
+package walk
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// prepare makes the objects of the walk on both servers.
+func prepare(t *testing.T, kinds map[string]operation, sides ...*side) {
+	t.Helper()
+	for _, o := range objects {
+		post, ok := kinds[o.path]
+		if !ok {
+			t.Errorf("kube-apiserver describes no POST %s", o.path)
+			continue
+		}
+		body, err := json.Marshal(o.content(post.apiVersion, post.kind, o.label()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range sides {
+			r := request{method: "POST", path: o.path, contentType: "application/json", accept: "application/json", body: body}
+			if got := s.send(t, r); got.code != 201 {
+				t.Errorf("%v at %s = %d %.500s, want 201", r, s.name, got.code, got.body)
+			}
+		}
+	}
+}
+
+// group holds differences of one kind.
+type group struct {
+	count   int
+	example string
+}
+
+// walker sends requests to both servers and collects how the responses differ.
+type walker struct {
+	t            *testing.T
+	theirs, ours *side
+
+	mu     sync.Mutex
+	sent   int
+	groups map[string]*group
+}
+
+func (w *walker) send(r request) {
+	want, got := w.theirs.send(w.t, r), w.ours.send(w.t, r)
+	w.compare(r, want, got)
+}
+
+func (w *walker) compare(r request, want, got answer) {
+	found := differences(aspectsOf(r, want), aspectsOf(r, got))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sent++
+	for _, d := range found {
+		if allow(r, d) {
+			continue
+		}
+		key := r.method + " " + generalize(r, fmt.Sprintf("%s: %.300s | %.300s", d.aspect, d.want, d.got))
+		g := w.groups[key]
+		if g == nil {
+			g = &group{example: r.String()}
+			w.groups[key] = g
+		}
+		g.count++
+	}
+}
+
+func generalize(_ request, text string) string { return text }
+
+func allow(request, difference) bool { return false }
+
+func TestWalk(t *testing.T) {
+	theirs, ours := servers(t)
+	operations := theirs.operations(t)
+	kinds := map[string]operation{}
+	all := places(operations)
+	for _, p := range all {
+		if post, ok := p.operations["POST"]; ok {
+			kinds[p.path] = post
+		}
+	}
+	prepare(t, kinds, theirs, ours)
+	w := &walker{t: t, theirs: theirs, ours: ours, groups: map[string]*group{}}
+	start := time.Now()
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, 32)
+	list := reads(all)
+	t.Logf("%d operations, %d places, %d reads", len(operations), len(all), len(list))
+	for _, r := range list {
+		slots <- struct{}{}
+		wait.Go(func() { defer func() { <-slots }(); w.send(r) })
+	}
+	wait.Wait()
+	t.Logf("%d requests in %v", w.sent, time.Since(start))
+	var lines []string
+	for key, g := range w.groups {
+		lines = append(lines, fmt.Sprintf("%6d %s\n         %s", g.count, key, g.example))
+	}
+	slices.SortFunc(lines, func(a, b string) int { return cmp.Compare(b, a) })
+	if err := os.WriteFile("/tmp/walk.txt", []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,416 @@
+package walk
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
+	"sigs.k8s.io/yaml"
+)
+
+// A body is what a write is tried with.
+type body struct {
+	name, contentType string
+	data              []byte
+}
+
+const (
+	jsonType  = "application/json"
+	yamlType  = "application/yaml"
+	protoType = "application/vnd.kubernetes.protobuf"
+	cborType  = "application/cbor"
+)
+
+// encoded returns an object in a media type.
+func encoded(contentType string, object map[string]any) []byte {
+	var data []byte
+	var err error
+	switch contentType {
+	case yamlType:
+		data, err = yaml.Marshal(object)
+	case protoType:
+		data, err = toProto(object)
+	case cborType:
+		data, err = direct.Marshal(object)
+	default:
+		data, err = json.Marshal(object)
+	}
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return data
+}
+
+// bodies returns the bodies that a create or an update is tried with, of which the first is right.
+func bodies(object map[string]any) (all []body) {
+	data := encoded(jsonType, object)
+	for _, contentType := range []string{jsonType, yamlType, protoType, cborType} {
+		all = append(all, body{"right", contentType, encoded(contentType, object)})
+	}
+	for _, contentType := range []string{"", "text/plain", "application/json; charset=utf-8", "application/json;x", protoType, cborType, yamlType,
+		"application/merge-patch+json", "application/x-www-form-urlencoded", "*/*", "nonsense/", "application/json,application/yaml", "APPLICATION/JSON",
+		"application/apply-patch+yaml", "application/cbor-seq", "application/vnd.kubernetes.protobuf;stream=watch"} {
+		all = append(all, body{"JSON", contentType, data})
+	}
+	all = append(all, body{"YAML", jsonType, encoded(yamlType, object)}, body{"YAML", protoType, encoded(yamlType, object)}, body{"YAML", cborType, encoded(yamlType, object)},
+		body{"protobuf", jsonType, encoded(protoType, object)}, body{"protobuf", yamlType, encoded(protoType, object)}, body{"CBOR", jsonType, encoded(cborType, object)})
+	for _, contentType := range []string{jsonType, yamlType, protoType, cborType} {
+		for _, text := range []string{"", "{}", "null", "[]", "x", `"x"`, "1", "{", string(data[:len(data)/2]), "k8s\x00", "\xff\xfe", " ", "---\n", "{}{}"} {
+			all = append(all, body{"wrong", contentType, []byte(text)})
+		}
+	}
+	edit := func(name string, change func(o, metadata map[string]any)) {
+		var o map[string]any
+		if err := json.Unmarshal(data, &o); err != nil {
+			panic(err)
+		}
+		metadata, _ := o["metadata"].(map[string]any)
+		change(o, metadata)
+		all = append(all, body{name, jsonType, encoded(jsonType, o)})
+	}
+	set := func(name, field string, value any) {
+		edit(name, func(_, m map[string]any) { m[field] = value })
+	}
+	edit("no kind", func(o, _ map[string]any) { delete(o, "kind") })
+	edit("no apiVersion", func(o, _ map[string]any) { delete(o, "apiVersion") })
+	edit("neither", func(o, _ map[string]any) { delete(o, "apiVersion"); delete(o, "kind") })
+	edit("other kind", func(o, _ map[string]any) { o["kind"] = "Other" })
+	edit("other version", func(o, _ map[string]any) { o["apiVersion"] = "other.example.com/v1" })
+	edit("version v9", func(o, _ map[string]any) { o["apiVersion"] = path.Join(path.Dir(o["apiVersion"].(string)), "v9") })
+	edit("foreign", func(o, _ map[string]any) {
+		o["apiVersion"], o["kind"] = "v1", map[bool]string{true: "Secret", false: "ConfigMap"}[o["kind"] == "ConfigMap"]
+	})
+	edit("unknown field", func(o, _ map[string]any) { o["unknown"] = 1 })
+	edit("unknown field below", func(_, m map[string]any) { m["unknown"] = 1 })
+	edit("wrong type", func(_, m map[string]any) { m["labels"] = "x" })
+	edit("number", func(o, _ map[string]any) { o["kind"] = 1 })
+	edit("no metadata", func(o, _ map[string]any) { delete(o, "metadata") })
+	set("no name", "name", "")
+	edit("generated name", func(_, m map[string]any) { delete(m, "name"); m["generateName"] = "walk-" })
+	set("other name", "name", "walk-other")
+	set("wrong name", "name", "A_b")
+	set("long name", "name", strings.Repeat("a", 260))
+	set("slash", "name", "a/b")
+	set("other namespace", "namespace", "other")
+	set("same namespace", "namespace", namespace)
+	set("resourceVersion", "resourceVersion", "1")
+	set("no resourceVersion", "resourceVersion", "")
+	set("wrong resourceVersion", "resourceVersion", "x")
+	set("uid", "uid", "5f5a0ac2-1f3c-4d3e-9a67-0d6a3a6b3a52")
+	set("wrong labels", "labels", map[string]any{"a b": "c d"})
+	set("wrong annotations", "annotations", map[string]any{"a b": "c d"})
+	set("owner", "ownerReferences", []any{map[string]any{"apiVersion": "v1", "kind": "Pod", "name": "x"}})
+	set("owners", "ownerReferences", []any{map[string]any{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "x", "controller": true}, map[string]any{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "y", "controller": true}})
+	set("finalizers", "finalizers", []any{"x"})
+	set("managed fields", "managedFields", []any{map[string]any{"manager": "x", "operation": "Other"}})
+	set("times", "creationTimestamp", "2020-01-01T00:00:00Z")
+	set("wrong time", "creationTimestamp", "yesterday")
+	set("deleted", "deletionTimestamp", "2020-01-01T00:00:00Z")
+	set("generation", "generation", 7)
+	set("self link", "selfLink", "/x")
+	if inner, ok := bytes.CutPrefix(data, []byte("{")); ok {
+		all = append(all, body{"field twice", jsonType, append([]byte(`{"kind":"Other",`), inner...)},
+			body{"more behind", jsonType, append(bytes.Clone(data), "x"...)}, body{"two", jsonType, append(bytes.Clone(data), data...)})
+	}
+	return all
+}
+
+// writes sends what may change an object, one request after the other.
+func (w *walker) writes(p place) {
+	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
+		o, ok := p.operations[method]
+		if !ok {
+			for _, data := range []string{"", "{}"} {
+				w.send(request{method: method, path: p.path, accept: jsonType, contentType: jsonType, body: []byte(data), query: "dryRun=All"})
+			}
+			w.send(request{method: method, path: p.path, accept: "text/html", contentType: "text/plain", query: "dryRun=All"})
+			continue
+		}
+		if p.connect() {
+			continue
+		}
+		switch method {
+		case "POST", "PUT":
+			w.puts(p, o)
+		case "PATCH":
+			w.patches(p, o)
+		case "DELETE":
+			w.deletes(p, o)
+		}
+	}
+}
+
+// base returns a right object to send.
+func (p place) base(o operation) map[string]any {
+	if o.method == "PUT" {
+		return nil
+	}
+	for end, text := range questions {
+		if strings.HasSuffix(p.path, end) {
+			object := content(text, o.apiVersion, o.kind, "walk")
+			if text := questions[end]; !strings.Contains(text, "metadata") {
+				delete(object, "metadata")
+				object["metadata"] = map[string]any{}
+			}
+			return object
+		}
+	}
+	if p.fixture == nil {
+		return map[string]any{"apiVersion": o.apiVersion, "kind": o.kind, "metadata": map[string]any{"name": "walk"}}
+	}
+	name := map[string]string{"v1.walk.example.com": "v1.walk.example.com", "nones.none.example.com": "nones.none.example.com", "192.0.2.9": "192.0.2.10"}[p.fixture.label()]
+	if name == "" {
+		name = "walk-new"
+	}
+	return p.fixture.content(o.apiVersion, o.kind, name)
+}
+
+// now returns the object at a path, or the one that it is a part of, as a server has it.
+func (s *side) now(t *testing.T, path string) map[string]any {
+	for range 2 {
+		got := s.send(t, request{method: "GET", path: path, accept: jsonType})
+		var object map[string]any
+		if got.code == 200 && json.Unmarshal(got.body, &object) == nil {
+			return object
+		}
+		path = path[:strings.LastIndex(path, "/")]
+	}
+	return nil
+}
+
+// sendBoth sends a request whose body is made for each of the servers.
+func (w *walker) sendBoth(r request, name string, theirs, ours []byte) {
+	r.current = &change{name: name}
+	r.body = theirs
+	want := w.theirs.send(w.t, r)
+	r.body = ours
+	w.compare(r, want, w.ours.send(w.t, r))
+}
+
+// queries are those that a write with these parameters is tried with, of which the first changes nothing.
+func queries(parameters []string) (all []string) {
+	all = []string{"dryRun=All"}
+	parameters = append(slices.Clone(parameters), "", "pretty", "resourceVersion", "limit")
+	slices.Sort(parameters)
+	for _, name := range slices.Compact(parameters) {
+		for _, value := range values[name] {
+			query := name + "=" + value
+			if name == "" {
+				query = value
+			}
+			if name != "dryRun" {
+				query = "dryRun=All&" + query
+			}
+			all = append(all, query)
+		}
+	}
+	return all
+}
+
+// puts tries POST and PUT.
+func (w *walker) puts(p place, o operation) {
+	r := request{method: o.method, path: p.path, accept: jsonType, contentType: jsonType}
+	theirs := p.base(o)
+	ours := theirs
+	if o.method == "PUT" {
+		if theirs, ours = w.theirs.now(w.t, p.path), w.ours.now(w.t, p.path); theirs == nil || ours == nil {
+			theirs = p.base(operation{method: "POST", apiVersion: o.apiVersion, kind: o.kind})
+			if metadata, ok := theirs["metadata"].(map[string]any); ok {
+				metadata["name"] = "missing"
+			}
+			ours = theirs
+		}
+		theirs["apiVersion"], theirs["kind"], ours["apiVersion"], ours["kind"] = o.apiVersion, o.kind, o.apiVersion, o.kind
+	}
+	t, u := bodies(theirs), bodies(ours)
+	if !p.exists {
+		t, u = t[:8], u[:8]
+	}
+	for i := range t {
+		r := r
+		r.query, r.contentType = "dryRun=All", t[i].contentType
+		w.sendBoth(r, t[i].name, t[i].data, u[i].data)
+		if slices.Contains([]string{"unknown field", "unknown field below", "field twice"}, t[i].name) {
+			for _, validation := range values["fieldValidation"] {
+				r.query = "dryRun=All&fieldValidation=" + validation
+				w.sendBoth(r, t[i].name, t[i].data, u[i].data)
+			}
+		}
+	}
+	for i, query := range queries(o.parameters) {
+		if !p.exists && i%5 > 0 || o.method == "POST" && strings.HasPrefix(query, "dryRun=") && !strings.Contains(query, "All") {
+			continue
+		}
+		r := r
+		r.query = query
+		w.sendBoth(r, "right", t[0].data, u[0].data)
+	}
+	for i, accept := range accepts {
+		if !p.exists && i%5 > 0 {
+			continue
+		}
+		r := r
+		r.query, r.accept = "dryRun=All", accept
+		w.sendBoth(r, "right", t[0].data, u[0].data)
+		if i%4 == 0 {
+			w.sendBoth(r, "wrong", []byte("{"), []byte("{"))
+		}
+	}
+}
+
+const (
+	mergePatch     = "application/merge-patch+json"
+	jsonPatch      = "application/json-patch+json"
+	strategicPatch = "application/strategic-merge-patch+json"
+	applyPatch     = "application/apply-patch+yaml"
+	applyCBOR      = "application/apply-patch+cbor"
+)
+
+// patchBodies are the patches that are tried, by their type, of which the first is right.
+func patchBodies(o operation, name string) map[string][]string {
+	head := `"apiVersion":"` + o.apiVersion + `","kind":"` + o.kind + `"`
+	merge := []string{`{"metadata":{"labels":{"walk":"on"}}}`, `{}`, ``, `null`, `[]`, `x`, `"x"`, `{`, `{"metadata":{"labels":"x"}}`, `{"unknown":1}`, `{"metadata":{"unknown":1}}`,
+		`{"kind":"Other"}`, `{"apiVersion":"other/v1"}`, `{"metadata":{"name":"other"}}`, `{"metadata":{"namespace":"other"}}`, `{"metadata":{"uid":"x"}}`,
+		`{"metadata":{"resourceVersion":"1"}}`, `{"metadata":{"resourceVersion":"x"}}`, `{"metadata":{"resourceVersion":""}}`, `{"metadata":null}`, `{"metadata":{"labels":{"a b":"c"}}}`,
+		`{"metadata":{"labels":null}}`, `{"metadata":{"creationTimestamp":null}}`, `{"metadata":{"deletionTimestamp":"2020-01-01T00:00:00Z"}}`, `{"metadata":{"finalizers":["x"]}}`, `{"spec":null}`, `{"spec":1}`,
+		`{"metadata":{"managedFields":[]}}`, `{"metadata":{"managedFields":[{}]}}`, `{"metadata":{"labels":{"a":"b"},"labels":{"a":"c"}}}`, `{"metadata":{"generateName":"x","generation":9}}`, `metadata: {}`}
+	return map[string][]string{
+		mergePatch: merge,
+		strategicPatch: append(slices.Clone(merge), `{"$patch":"delete"}`, `{"$patch":"replace","metadata":{"name":"`+name+`"}}`, `{"metadata":{"$patch":"x"}}`, `{"metadata":{"labels":{"$patch":"replace","b":"c"}}}`,
+			`{"metadata":{"$retainKeys":["name"]}}`, `{"metadata":{"$deleteFromPrimitiveList/finalizers":["x"]}}`, `{"metadata":{"$setElementOrder/finalizers":["x"]}}`),
+		jsonPatch: {`[{"op":"add","path":"/metadata/labels/walk","value":"on"}]`, `[]`, ``, `{}`, `null`, `x`, `[{}]`, `[{"op":"x","path":"/metadata"}]`, `[{"op":"test","path":"/metadata/name","value":"x"}]`,
+			`[{"op":"remove","path":"/metadata/none"}]`, `[{"op":"remove","path":"/metadata/name"}]`, `[{"op":"replace","path":"/none/below","value":1}]`, `[{"op":"add","path":"/unknown","value":1}]`, `[{"op":"add","path":"metadata"}]`,
+			`[{"op":"add","path":"/metadata/labels"}]`, `[{"op":"replace","path":"","value":{}}]`, `[{"op":"replace","path":"/kind","value":"Other"}]`, `[{"op":"move","from":"/metadata/name","path":"/metadata/x"}]`,
+			`[{"op":"copy","from":"/none","path":"/metadata/x"}]`, `[{"op":"add","path":"/metadata/labels","value":"x"}]`, `[{"op":"replace","path":"/metadata/resourceVersion","value":"1"}]`, `[{"op":"replace","path":"/metadata/uid","value":"1"}]`, `[1]`},
+		applyPatch: {`{` + head + `,"metadata":{"name":"` + name + `","labels":{"walk":"on"}}}`, `{` + head + `}`, `{` + head + `,"metadata":{}}`, ``, `{}`, `null`, `[]`, `x`, `{`, `{"metadata":{}}`, `{` + head + `,"metadata":{"name":"other"}}`,
+			`{` + head + `,"metadata":{"namespace":"other"}}`, `{` + head + `,"metadata":{"managedFields":[{}]}}`, `{` + head + `,"metadata":{"managedFields":[]}}`, `{"apiVersion":"` + o.apiVersion + `","kind":"Other"}`, `{"apiVersion":"v9","kind":"` + o.kind + `"}`,
+			`{` + head + `,"unknown":1}`, `{` + head + `,"metadata":{"labels":"x"}}`, `{` + head + `,"metadata":{"resourceVersion":"1"}}`, `{` + head + `,"metadata":{"uid":"x"}}`, `{` + head + `,"metadata":{"labels":{"a":"b"},"labels":{"a":"c"}}}`, head[:5],
+			`{` + head + `,"metadata":{"labels":{"walk":"off"}},"spec":null}`},
+	}
+}
+
+// patches tries PATCH.
+func (w *walker) patches(p place, o operation) {
+	all := patchBodies(o, path.Base(strings.TrimSuffix(p.path, "/"+path.Base(p.template))))
+	if strings.HasSuffix(p.template, "{name}") {
+		all = patchBodies(o, path.Base(p.path))
+	}
+	right := request{method: "PATCH", path: p.path, accept: jsonType, query: "dryRun=All"}
+	for _, contentType := range slices.Sorted(maps.Keys(all)) {
+		r := right
+		r.contentType = contentType
+		if contentType == applyPatch {
+			r.query += "&fieldManager=walk"
+		}
+		for i, text := range all[contentType] {
+			if !p.exists && i > 4 {
+				break
+			}
+			r := r
+			r.body = []byte(text)
+			w.send(r)
+			if strings.Contains(text, "unknown") {
+				for _, validation := range values["fieldValidation"] {
+					r := r
+					r.query += "&fieldValidation=" + validation
+					w.send(r)
+				}
+			}
+		}
+		r.body = []byte(all[contentType][0])
+		for i, query := range queries(o.parameters) {
+			if !p.exists && i%7 > 0 {
+				continue
+			}
+			r := r
+			r.query = query
+			w.send(r)
+			r.query += "&force=true&fieldManager=walk"
+			w.send(r)
+		}
+		for i, accept := range accepts {
+			if !p.exists && i%7 > 0 {
+				continue
+			}
+			r := r
+			r.accept = accept
+			w.send(r)
+		}
+	}
+	for _, contentType := range []string{"", jsonType, yamlType, protoType, cborType, applyCBOR, "text/plain", "application/merge-patch+json; charset=utf-8", "application/apply-patch+json", "*/*", "nonsense/"} {
+		r := right
+		r.contentType, r.body = contentType, []byte(all[mergePatch][0])
+		w.send(r)
+		r.query += "&fieldManager=walk"
+		w.send(r)
+	}
+	if w.theirs.now(w.t, p.path) != nil && p.exists {
+		var object map[string]any
+		if json.Unmarshal([]byte(all[applyPatch][0]), &object) == nil {
+			r := right
+			r.contentType, r.query, r.body = applyCBOR, "dryRun=All&fieldManager=walk", encoded(cborType, object)
+			w.send(r)
+		}
+	}
+}
+
+// deletions are bodies of DELETE.
+var deletions = []string{``, `{}`, `{"apiVersion":"v1","kind":"DeleteOptions"}`, `{"apiVersion":"meta.k8s.io/v1","kind":"DeleteOptions"}`, `{"apiVersion":"apps/v1","kind":"DeleteOptions"}`, `{"apiVersion":"v1","kind":"Pod"}`,
+	`{"kind":"DeleteOptions"}`, `null`, `[]`, `x`, `{`, `{"gracePeriodSeconds":0}`, `{"gracePeriodSeconds":-1}`, `{"gracePeriodSeconds":"x"}`, `{"propagationPolicy":"Orphan"}`, `{"propagationPolicy":"x"}`,
+	`{"orphanDependents":true}`, `{"orphanDependents":true,"propagationPolicy":"Orphan"}`, `{"preconditions":{"uid":"x"}}`, `{"preconditions":{"resourceVersion":"1"}}`, `{"preconditions":{}}`, `{"dryRun":["All"]}`, `{"dryRun":["x"]}`, `{"dryRun":[]}`,
+	`{"unknown":1}`, `{"ignoreStoreReadErrorWithClusterBreakingPotential":true}`, `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":1,"gracePeriodSeconds":2}`}
+
+// deletes tries DELETE.
+func (w *walker) deletes(p place, o operation) {
+	r := request{method: "DELETE", path: p.path, accept: jsonType, query: "dryRun=All"}
+	if o.action == "deletecollection" {
+		r.query += "&labelSelector=walk"
+	}
+	for i, text := range deletions {
+		if !p.exists && i%4 > 0 {
+			continue
+		}
+		r := r
+		r.contentType, r.body = jsonType, []byte(text)
+		w.send(r)
+		r.contentType = yamlType
+		w.send(r)
+	}
+	for _, contentType := range []string{"", protoType, cborType, "text/plain", "*/*", "nonsense/", "application/json; charset=utf-8"} {
+		for _, text := range []string{"", "{}", `{"gracePeriodSeconds":0}`} {
+			r := r
+			r.contentType, r.body = contentType, []byte(text)
+			w.send(r)
+		}
+	}
+	options := map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+	for _, contentType := range []string{protoType, cborType} {
+		r := r
+		r.contentType, r.body = contentType, encoded(contentType, options)
+		w.send(r)
+	}
+	for i, query := range queries(o.parameters) {
+		if !p.exists && i%5 > 0 || strings.HasPrefix(query, "dryRun=") && !strings.Contains(query, "All") && !strings.Contains(query, "=all") && !strings.Contains(query, "None") {
+			continue
+		}
+		r := r
+		r.query = query
+		if o.action == "deletecollection" && !strings.Contains(query, "labelSelector") {
+			r.query += "&labelSelector=walk"
+		}
+		w.send(r)
+	}
+	for i, accept := range accepts {
+		if !p.exists && i%5 > 0 {
+			continue
+		}
+		r := r
+		r.accept = accept
+		w.send(r)
+	}
+}
