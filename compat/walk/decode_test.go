@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"strings"
 
@@ -13,6 +15,7 @@ import (
 	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -58,10 +61,23 @@ func documents(contentType string, body []byte) (all []any, ok bool, err error) 
 		v, err := plain(v)
 		return []any{v}, true, err
 	case "application/cbor-seq":
-		for len(body) > 0 {
-			var raw direct.RawMessage
-			_ = raw
-			return nil, false, nil
+		reader, frame := cbor.NewFramer().NewFrameReader(io.NopCloser(bytes.NewReader(body))), make([]byte, 1<<20)
+		for {
+			n, err := reader.Read(frame)
+			if errors.Is(err, io.EOF) {
+				return all, true, nil
+			}
+			if err != nil {
+				return all, true, err
+			}
+			var v any
+			if err := direct.Unmarshal(frame[:n], &v); err != nil {
+				return all, true, err
+			}
+			if v, err = plain(v); err != nil {
+				return all, true, err
+			}
+			all = append(all, v)
 		}
 	case "application/vnd.kubernetes.protobuf":
 		if parameters["stream"] != "watch" {
@@ -90,8 +106,9 @@ func plain(v any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = json.Unmarshal(data, &v)
-	return v, err
+	var out any
+	err = json.Unmarshal(data, &out)
+	return out, err
 }
 
 // fromProto decodes an object in protobuf.

@@ -61,7 +61,7 @@ var objects = []object{
 	{"/apis/storage.k8s.io/v1/csinodes", "", `{spec: {drivers: []}}`},
 	{"/apis/storage.k8s.io/v1/namespaces/walk/csistoragecapacities", "", `{storageClassName: walk}`},
 	{"/apis/storage.k8s.io/v1/storageclasses", "", `{provisioner: example.com/walk}`},
-	{"/apis/storage.k8s.io/v1/volumeattachments", "", `{spec: {attacher: example.com/walk, nodeName: walk, source: {persistentVolumeName: walk}}}`},
+	{"/apis/storage.k8s.io/v1/volumeattachments", "", `{spec: {attacher: walk.example.com, nodeName: walk, source: {persistentVolumeName: walk}}}`},
 	{"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "nones.none.example.com", `{spec: {group: none.example.com, scope: Namespaced, names: {plural: nones, kind: None}, versions: [{name: v1, served: false, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}`},
 }
 

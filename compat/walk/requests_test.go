@@ -4,7 +4,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"testing"
 
 	"sigs.k8s.io/yaml"
 )
@@ -137,6 +136,9 @@ func reads(all []place) (list []request) {
 				if o.action == "list" && strings.Contains(query, "limit=") && !strings.Contains(p.path, "/walk/") {
 					query += "&labelSelector=walk%3Dwalk"
 				}
+				if strings.Contains(query, "watch=") && !strings.Contains(query, "timeoutSeconds=") {
+					query += "&timeoutSeconds=1"
+				}
 				list = append(list, request{method: "GET", path: p.path, query: query, accept: "application/json"})
 				if strings.Contains(query, "watch=true") || strings.Contains(query, "pretty") || strings.Contains(query, "limit=1") {
 					for _, accept := range []string{accepts[5], accepts[7], accepts[14]} {
@@ -147,10 +149,4 @@ func reads(all []place) (list []request) {
 		}
 	}
 	return list
-}
-
-// change makes a body of the object that a server has.
-type change struct {
-	name string
-	of   func(t *testing.T, s *side, r request) []byte
 }
