@@ -33,6 +33,9 @@ func (s *Server) apply(q *request, o *metav1.PatchOptions, data []byte) error {
 		return err
 	}
 	merge := func(live runtime.Object) (runtime.Object, error) {
+		if live == nil && q.unnamed {
+			return nil, q.nameless()
+		}
 		obj, err := tracker.Apply(live, patch.DeepCopy(), o.FieldManager, o.Force != nil && *o.Force)
 		var status apierrors.APIStatus
 		if err != nil && !errors.As(err, &status) {
@@ -64,7 +67,7 @@ func (q *request) appliedJSON(data []byte, validation string) ([]byte, error) {
 			return nil, badRequest("error decoding YAML: %v", again)
 		}
 		if again != nil {
-			q.warn(again.Error())
+			q.warnUnknown([]error{again})
 		}
 	}
 	_, err := bodycost.Dynamic(ctx, text, wire.AppliedLimits(text))
@@ -93,7 +96,7 @@ func (q *request) applied(s *Server, data []byte, validation string) (*unstructu
 	if patch.GetKind() == "" || patch.GetAPIVersion() == "" {
 		return nil, badRequest("Object 'Kind' or 'apiVersion' is missing in the applied configuration")
 	}
-	if patch.GetName() == "" {
+	if q.unnamed = patch.GetName() == ""; q.unnamed {
 		patch.SetName(q.info.Name)
 	}
 	if err := q.sameName(patch); err != nil {

@@ -61,14 +61,14 @@ func (q *request) deleteOptions(s *Server) (*metav1.DeleteOptions, error) {
 		want := schema.GroupVersionKind{Version: "v1", Kind: "DeleteOptions"}
 		text, _, err := s.codec.AsJSON(q.r.Context(), data, wire.ContentType(q.r), false)
 		if err != nil {
-			return nil, badRequest("the body of the request could not be read as DeleteOptions: %v", err)
+			return nil, badRequest("%v", err)
 		}
 		if err := s.codec.Affordable(q.r.Context(), text, wire.ContentType(q.r), o); err != nil {
 			return nil, err
 		}
 		_, got, err := from.Decode(text, &want, o)
 		if err != nil {
-			return nil, badRequest("the body of the request could not be read as DeleteOptions: %v", err)
+			return nil, badRequest("%v", err)
 		}
 		if got.Kind != want.Kind {
 			return nil, badRequest("%s in version %q cannot be handled as a DeleteOptions", got.Kind, got.Version)
@@ -76,6 +76,11 @@ func (q *request) deleteOptions(s *Server) (*metav1.DeleteOptions, error) {
 	}
 	if o.GracePeriodSeconds != nil && *o.GracePeriodSeconds < 0 {
 		*o.GracePeriodSeconds = 1 // as Kubernetes understands it
+	}
+	o.IgnoreStoreReadErrorWithClusterBreakingPotential = nil // as without the feature gate for it
+	//lint:ignore SA1019 old clients still send it
+	if text := q.kind.Strategy.DeleteWarning; text != "" && o.PropagationPolicy == nil && o.OrphanDependents == nil {
+		q.warn(text)
 	}
 	q.options = o
 	return o, requestline.Invalid("DeleteOptions", metavalidation.ValidateDeleteOptions(o))
@@ -187,7 +192,6 @@ func (s *Server) deleteCollection(q *request) error {
 	if err != nil {
 		return err
 	}
-	deleted := &listing{revision: found.revision, next: found.next, remaining: found.remaining}
 	for _, i := range found.items {
 		obj := i.Object.Object
 		m := accessor(obj)
@@ -195,16 +199,15 @@ func (s *Server) deleteCollection(q *request) error {
 		one.info.Namespace, one.info.Name = m.GetNamespace(), m.GetName()
 		// Each deletion has the budget of one: the request ends with its client, and any number of objects may go.
 		one.r = q.r.WithContext(budget.Attach(q.r.Context(), budget.Default))
-		last, _, err := s.remove(&one, withUID(o, obj))
+		_, _, err := s.remove(&one, withUID(o, obj))
 		if apierrors.IsNotFound(err) || (o.Preconditions == nil && apierrors.IsConflict(err)) {
 			continue // gone, and perhaps a successor in its place
 		}
 		if err != nil {
 			return err
 		}
-		deleted.items = append(deleted.items, asItemWith(last, one.hiding.was))
 	}
-	return s.responder.respondList(q, deleted)
+	return s.responder.respondList(q, found) // the objects as they were, as in Kubernetes
 }
 
 // withUID guards a deletion against hitting a successor of the same name.

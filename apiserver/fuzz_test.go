@@ -142,7 +142,7 @@ func FuzzAccept(f *testing.F) {
 	f.Add("application/json;as=Table;v=v1;g=meta.k8s.io, */*;q=0.1")
 	f.Add("application/vnd.kubernetes.protobuf;q=nan,text/*")
 	f.Fuzz(func(t *testing.T, accept string) {
-		r := &http.Request{Header: http.Header{"Accept": {accept}}}
+		r := &http.Request{URL: &url.URL{}, Header: http.Header{"Accept": {accept}}}
 		out, err := wire.Negotiate(r, wire.Accepts{Proto: true, Tables: true})
 		if err == nil && !slices.Contains([]string{wire.JSON, wire.YAML, wire.Proto}, out.Media) {
 			t.Errorf("%q gives %+v", accept, out)

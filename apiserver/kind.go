@@ -134,6 +134,7 @@ func newKind(r Resource, config *Config, c *wire.Codec) (*servedKind, error) {
 		if err != nil {
 			return nil, fmt.Errorf("subresource %q: %w", sub.name, err)
 		}
+		sub.verbs = slices.Sorted(slices.Values(sub.verbs)) // as discovery shows them
 		k.subresources = append(k.subresources, sub)
 	}
 	return k, nil

@@ -30,6 +30,8 @@ type request struct {
 	options any
 
 	hiding hiding
+	// unnamed says that an applied configuration has no name, which an object that exists does not need.
+	unnamed bool
 
 	warned *warning.Headers // nil is none yet
 }
@@ -47,7 +49,7 @@ func (q *request) accepts() wire.Accepts {
 	if q.ownType() {
 		proto = wire.CanProto(q.sub.newBody())
 	}
-	return wire.Accepts{Proto: proto, Tables: true, CBOR: true, NoYAML: q.info.Verb == "watch"}
+	return wire.Accepts{Proto: proto, Tables: true, CBOR: true, Stream: q.info.Verb == "watch", Lists: q.info.Verb == "list" || q.info.Verb == "watch"}
 }
 
 // bodyKind is the kind that the request's body and response are of.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/planekit/planekit/apiserver/internal/reply"
 	"github.com/planekit/planekit/apiserver/internal/wire"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -15,7 +16,7 @@ type responder struct{ reply.Writer }
 // ready reports whether the response is to show objects as they are kept ready.
 func (q *request) ready() bool {
 	return q.out.Shape == wire.Whole && q.sub == nil &&
-		(q.out.Media == wire.Proto || q.out.Media == wire.JSON && !reply.WantsPretty(q.r))
+		(q.out.Media == wire.Proto || q.out.Media == wire.JSON && !q.out.Pretty)
 }
 
 // buffers holds buffers for single objects.
@@ -46,6 +47,7 @@ func (p *responder) respond(q *request, code int, obj runtime.Object) error {
 	case wire.Metadata:
 		obj = partial(obj)
 	}
+	setOlder(q.out, obj)
 	if q.out.Shape != wire.Table && q.out.Media != wire.Proto && !q.ownType() {
 		obj = shown(obj, q.hiding.is)
 	}
@@ -63,7 +65,7 @@ func (p *responder) respondList(q *request, l *listing) error {
 		p.Body(q.w, q.r, q.out.Media, b)
 		return nil
 	}
-	if q.out == (wire.Output{Media: wire.JSON, Shape: wire.Table}) && !reply.WantsPretty(q.r) {
+	if q.out == (wire.Output{Media: wire.JSON, Shape: wire.Table}) {
 		b, err := q.kind.tableBody(q, l)
 		if err != nil {
 			return err
@@ -71,7 +73,7 @@ func (p *responder) respondList(q *request, l *listing) error {
 		p.Body(q.w, q.r, q.out.Media, b)
 		return nil
 	}
-	if q.out.Shape == wire.Metadata && (q.out.Media == wire.Proto || q.out.Media == wire.JSON && !reply.WantsPretty(q.r)) {
+	if !q.out.Beta && q.out.Shape == wire.Metadata && (q.out.Media == wire.Proto || q.out.Media == wire.JSON && !q.out.Pretty) {
 		b, err := q.kind.partialBody(q.out.Media, l)
 		if err != nil {
 			return err
@@ -102,6 +104,30 @@ func (p *responder) respondList(q *request, l *listing) error {
 	if err != nil {
 		return err
 	}
+	setOlder(q.out, list)
 	p.Object(q.w, q.r, http.StatusOK, q.out, list)
 	return nil
+}
+
+// setOlder gives a table, or metadata, and what is in it the older version of meta.k8s.io, if the client wants that.
+func setOlder(out wire.Output, obj runtime.Object) {
+	if !out.Beta || obj == nil {
+		return
+	}
+	kind := obj.GetObjectKind()
+	gvk := kind.GroupVersionKind()
+	if gvk.Group == metav1.GroupName {
+		gvk.Version = "v1beta1"
+		kind.SetGroupVersionKind(gvk)
+	}
+	switch obj := obj.(type) {
+	case *metav1.Table:
+		for i := range obj.Rows {
+			setOlder(out, obj.Rows[i].Object.Object)
+		}
+	case *metav1.PartialObjectMetadataList:
+		for i := range obj.Items {
+			setOlder(out, &obj.Items[i])
+		}
+	}
 }

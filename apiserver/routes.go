@@ -9,7 +9,7 @@ import (
 	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A method serves a request for a resource.
@@ -75,8 +75,11 @@ func (c *call) route() error {
 		return c.server.routePath(&c.w, c.r, c.info, c.catalog)
 	}
 	if c.kind == nil {
-		if !c.catalog.hasGroup(c.info.Group) {
+		switch {
+		case !c.catalog.hasGroup(c.info.Group):
 			return wire.ErrNoPath
+		case c.watches():
+			return errMethod
 		}
 		return notServed()
 	}
@@ -92,7 +95,7 @@ func (c *call) route() error {
 		if q.out, err = wire.Negotiate(q.r, q.accepts()); err != nil {
 			return err
 		}
-		if err := q.checkTable(); err != nil {
+		if err := q.checkShape(); err != nil {
 			return err
 		}
 		if err := q.readCBOR(); err != nil {
@@ -112,6 +115,9 @@ func (q *request) find() (method, error) {
 		}
 		q.info.Namespace = ""
 	} else if q.info.Namespace == "" && q.info.Verb != "list" && q.info.Verb != "watch" {
+		if q.info.Name == "" {
+			return nil, q.notAllowed() // the path lists the objects of all namespaces
+		}
 		return nil, notServed()
 	}
 	allowed, serve := q.kind.Verbs, methods[q.info.Verb]
@@ -125,9 +131,29 @@ func (q *request) find() (method, error) {
 		return nil, notServed()
 	}
 	if serve == nil || !slices.Contains(allowed, q.info.Verb) || q.misplaced() {
-		return nil, apierrors.NewMethodNotSupported(q.kind.gr, q.info.Verb)
+		return nil, q.notAllowed()
 	}
 	return serve, nil
+}
+
+// errMethod is the error of a method that a path does not have.
+var errMethod = statusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource")
+
+// notAllowed returns the error of a method that q's path does not have. Of custom objects it names them, as in Kubernetes.
+func (q *request) notAllowed() error {
+	if q.kind.Schema != nil {
+		return apierrors.NewMethodNotSupported(q.kind.gr, q.info.Verb)
+	}
+	return errMethod
+}
+
+// watches reports whether the path is one of the deprecated ones of watches, which have GET only.
+func (c *call) watches() bool {
+	if c.info.Resource != "watch" {
+		return false
+	}
+	as, err := requestline.Parse(http.MethodGet, c.r.URL)
+	return err == nil && as.OldWatch && c.catalog.kinds[as.GVR()] != nil
 }
 
 // misplaced reports a method that is served, but not here: POST to an object,
@@ -149,7 +175,7 @@ func (s *Server) routePath(w http.ResponseWriter, r *http.Request, info requestl
 		return nil
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return apierrors.NewMethodNotSupported(schema.GroupResource{Resource: info.Path}, info.Verb)
+		return errMethod
 	}
 	segments := strings.Split(info.Path[1:], "/")
 	switch segments[0] {

@@ -97,7 +97,7 @@ func (p *responder) writeError(w http.ResponseWriter, r *http.Request, err error
 	}
 	out, negotiateErr := wire.Negotiate(r, wire.Accepts{Proto: true, CBOR: true})
 	if negotiateErr != nil {
-		out = wire.Output{Media: wire.JSON}
+		out = wire.Output{Media: wire.JSON, Pretty: true}
 	}
 	p.Object(w, r, int(status.Code), out, &status)
 }

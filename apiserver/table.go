@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -20,7 +21,7 @@ import (
 // nameColumn is the first column of every table.
 var nameColumn = Column{
 	Name: "Name", Type: "string", Format: "name",
-	Description: "Name must be unique within a namespace.",
+	Description: metav1.ObjectMeta{}.SwaggerDoc()["name"],
 	Value:       func(obj runtime.Object) any { return accessor(obj).GetName() },
 	Steady:      true,
 }
@@ -131,8 +132,11 @@ func includeObject(q *request) (metav1.IncludeObjectPolicy, error) {
 	}
 }
 
-// checkTable fails if there can be no table of the result. It is called before the request has any effect.
-func (q *request) checkTable() error {
+// checkShape fails if the result cannot have the form that the client asks for. It is called before the request has any effect.
+func (q *request) checkShape() error {
+	if q.out.Shape == wire.Metadata {
+		return q.checkMetadata()
+	}
 	if q.out.Shape != wire.Table {
 		return nil
 	}
@@ -141,6 +145,27 @@ func (q *request) checkTable() error {
 	}
 	_, err := includeObject(q)
 	return err
+}
+
+// checkMetadata fails if the client asks for the metadata of a list where there is one object, or the other way round. Its
+// message names the type that kube-apiserver has inside.
+func (q *request) checkMetadata() error {
+	gvk := q.bodyKind()
+	name, _, _ := strings.Cut(gvk.Group, ".")
+	if name == "" || name == "events" {
+		name = "core"
+	}
+	list := q.info.Verb == "list" || q.info.Verb == "deletecollection"
+	switch name += "." + gvk.Kind; {
+	case q.info.Verb == "watch", q.info.Verb == "delete" && !q.kind.Strategy.ShowDeleted, list == q.out.List:
+		return nil
+	case q.kind.Schema != nil:
+		name = "unstructured.Unstructured"
+	}
+	if list {
+		return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "you requested PartialObjectMetadata, but the requested object is a list (*%sList)", name)
+	}
+	return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "you requested PartialObjectMetadataList, but the requested object is not a list (*%s)", name)
 }
 
 // tableOf is a table of one row.

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,14 +15,17 @@ import (
 	"github.com/planekit/planekit/apiserver/internal/patching"
 	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/apiserver/internal/wire"
+	"github.com/planekit/planekit/internal/invalid"
 	"github.com/planekit/planekit/internal/jsonscan"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // update replaces the object, or what a subresource shows of it.
@@ -255,11 +259,16 @@ func (q *request) sameObject(body runtime.Object) error {
 func (q *request) sameName(m metav1.Object) error {
 	if m.GetName() != q.info.Name {
 		if m.GetName() == "" {
-			return badRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", q.info.Name)
+			return q.nameless()
 		}
 		return badRequest("the name of the object (%s) does not match the name on the URL (%s)", m.GetName(), q.info.Name)
 	}
 	return q.sameNamespace(m)
+}
+
+// nameless returns the error of an object that must have a name and has none.
+func (q *request) nameless() error {
+	return badRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", q.info.Name)
 }
 
 // sameNamespace checks the namespace against the URL, and completes it. An object outside of namespaces
@@ -280,8 +289,12 @@ func (s *Server) patch(q *request) error {
 	}
 	q.options = &o
 	media := types.PatchType(wire.ContentType(q.r))
-	if !slices.Contains(q.kind.patches(), string(media)) {
-		return wire.UnsupportedMedia(strings.Join(q.kind.patches(), ", "))
+	switch known := q.kind.patches(); {
+	case slices.Contains(known, string(media)):
+	case q.kind.Schema != nil:
+		return wire.UnsupportedMedia(strings.Join(known, ", "))
+	default:
+		return statusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "415: Unsupported Media Type")
 	}
 	if err := requestline.Invalid("PatchOptions", metavalidation.ValidatePatchOptions(&o, media)); err != nil {
 		return err
@@ -353,7 +366,29 @@ func (s *Server) patched(q *request, media types.PatchType, patch []byte, fieldV
 		return nil, err
 	}
 	if err := q.decodeFrom(s, result, wire.JSON, fieldValidation, p.Rest); err != nil {
-		return nil, err
+		return nil, unfit(err, media, patch, result)
 	}
 	return p.Rest, q.sameName(accessor(p.Rest))
+}
+
+// unfit returns the error of a patch whose result is no object of the kind: 422, as in Kubernetes, which shows the result, or
+// a strategic patch itself.
+func unfit(err error, media types.PatchType, patch, result []byte) error {
+	if !apierrors.IsBadRequest(err) {
+		return err
+	}
+	value := string(result)
+	if media == types.StrategicMergePatchType {
+		var m map[string]any
+		if json.Unmarshal(patch, &m) == nil {
+			value = fmt.Sprint(m)
+		}
+	}
+	text := err.Error()
+	if _, cause, ok := strings.Cut(text, " cannot be handled as a "); ok {
+		if _, rest, ok := strings.Cut(cause, ": "); ok {
+			text = rest
+		}
+	}
+	return invalid.Object(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), value, text)})
 }

@@ -326,6 +326,9 @@ func formOf(out wire.Output, what watch.EventType) int {
 	if out.Shape == wire.Metadata {
 		form += 16
 	}
+	if out.Beta {
+		form += 32
+	}
 	return form
 }
 
@@ -372,6 +375,7 @@ func (w *watchWriter) encode(what watch.EventType, i *item) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	setOlder(w.q.out, shaped)
 	media := w.q.out.Media
 	if media == wire.CBOR {
 		media = wire.JSON

@@ -40,7 +40,7 @@ func (p *Proxy) Log(parent runtime.Object) (http.Handler, error) {
 		}
 		if pod.Spec.NodeName == "" {
 			// Nothing has been said yet.
-			w.Header().Set("Content-Type", "text/plain")
+			w.WriteHeader(http.StatusNoContent)
 			return nil
 		}
 		to, err := p.kubelet(r.Context(), pod.Spec.NodeName)

@@ -26,9 +26,12 @@ type side struct {
 // reference starts a kube-apiserver without controllers, so that objects change by requests alone.
 func reference(t *testing.T) *side {
 	t.Helper()
-	bin, err := stock.Build(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	bin := *programs
+	if bin == "" {
+		var err error
+		if bin, err = stock.Build(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	server := stock.NewServer(t, bin, "--disable-admission-plugins", "ServiceAccount", "--feature-gates", "CBORServingAndStorage=true",
 		"--enable-priority-and-fairness=false", "--max-requests-inflight=0", "--max-mutating-requests-inflight=0")

@@ -87,8 +87,9 @@ func (w *walker) compare(r request, want, got answer) {
 }
 
 var (
-	part = flag.Int("part", 20, "send one of so many requests")
-	seed = flag.Int("seed", 1, "which ones")
+	part     = flag.Int("part", 20, "send one of so many requests")
+	seed     = flag.Int("seed", 1, "which ones")
+	programs = flag.String("programs", "", "directory of kube-apiserver and etcd; they are built if it is empty")
 )
 
 func generalize(_ request, text string) string { return text }

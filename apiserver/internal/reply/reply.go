@@ -32,7 +32,7 @@ type Writer struct {
 func (p *Writer) Object(w http.ResponseWriter, r *http.Request, code int, out wire.Output, obj runtime.Object) {
 	var data []byte
 	var err error
-	if out.Media == wire.JSON && WantsPretty(r) {
+	if out.Pretty {
 		data, err = p.Codec.EncodePretty(obj)
 	} else {
 		data, err = p.Codec.Encode(out.Media, obj)
@@ -124,12 +124,6 @@ func (p *Writer) TaggedBytes(w http.ResponseWriter, r *http.Request, media strin
 func Digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return strings.ToUpper(hex.EncodeToString(sum[:]))
-}
-
-// WantsPretty reports whether the client asked for indented JSON.
-func WantsPretty(r *http.Request) bool {
-	pretty, err := strconv.ParseBool(r.URL.Query().Get("pretty"))
-	return err == nil && pretty
 }
 
 func acceptsGzip(r *http.Request) bool {

@@ -3,6 +3,7 @@ package wire
 import (
 	"mime"
 	"net/http"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -24,6 +25,12 @@ const (
 type Output struct {
 	Media string
 	Shape Shape
+	// List is set for the metadata of a list.
+	List bool
+	// Beta is set for tables and metadata in the version v1beta1 of meta.k8s.io.
+	Beta bool
+	// Pretty is set for JSON that people read: indented.
+	Pretty bool
 }
 
 // Accepts says what an endpoint can write beside JSON.
@@ -32,30 +39,68 @@ type Accepts struct {
 	Tables bool // tables and metadata only
 	CBOR   bool
 	Groups bool // aggregated discovery
-	NoYAML bool // streams cannot be YAML
+	Stream bool // events of a watch, which cannot be YAML
+	Lists  bool // a list, or such events, under one path
 }
 
 // Negotiate picks the best of what the client asks for in Accept and the
-// endpoint can write. No Accept is JSON; nothing in common is an error.
+// endpoint can write. No Accept is JSON; nothing in common is an error. The rules are those of kube-apiserver.
 func Negotiate(r *http.Request, can Accepts) (Output, error) {
 	header := strings.Join(r.Header.Values("Accept"), ",")
-	if strings.TrimSpace(header) == "" {
-		return Output{Media: JSON}, nil
+	if header == "" {
+		return Output{Media: JSON, Pretty: wantsPretty(r)}, nil
 	}
-	for _, c := range parseAccept(header) {
-		if out, ok := can.match(c); ok {
-			return out, nil
+	clauses := parseAccept(header)
+	for _, c := range clauses {
+		for _, media := range []string{JSON, YAML, Proto, CBOR} {
+			if c.media != media && c.media != "*/*" && c.media != "application/*" && (c.media != CBORWatch || media != CBOR) {
+				continue
+			}
+			if out, ok := can.match(media, c.params); ok {
+				if can.Stream && media == YAML {
+					return Output{}, can.refuse(clauses)
+				}
+				out.Pretty = media == JSON && (out.Pretty || wantsPretty(r))
+				return out, nil
+			}
 		}
 	}
-	list := []string{JSON}
-	if !can.NoYAML {
-		list = append(list, YAML)
-	}
+	return Output{}, can.refuse(clauses)
+}
+
+// refuse returns the error of a client that accepts nothing of what can be written. Its words tell, as those of kube-apiserver
+// do, a media type that is unknown from one that is not written in this way.
+func (can Accepts) refuse(clauses []clause) error {
+	list, streams := []string{JSON, YAML}, []string{JSON + ";stream=watch"}
 	if can.Proto {
-		list = append(list, Proto)
+		list, streams = append(list, Proto), append(streams, Proto+";stream=watch")
 	}
-	return Output{}, StatusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
-		"only the following media types are accepted: %s", strings.Join(list, ", "))
+	if can.CBOR {
+		list, streams = append(list, CBOR), append(streams, CBORWatch)
+	}
+	format, known := "406: Not Acceptable\n\nAvailable representations: %s", append(slices.Clip(list), "*/*")
+	if can.Lists {
+		known = append(known, CBORWatch)
+	}
+	switch {
+	case slices.ContainsFunc(clauses, func(c clause) bool { return slices.Contains(known, c.media) }):
+		if format = "only the following media types are accepted: %s"; can.Stream {
+			list = streams
+		}
+	case can.Lists:
+		list = append(list, streams...)
+	}
+	return StatusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, format, strings.Join(list, ", "))
+}
+
+// wantsPretty reports whether the client, or a person with a browser, wants indented JSON.
+func wantsPretty(r *http.Request) bool {
+	if text := r.URL.Query().Get("pretty"); text != "" {
+		pretty, err := strconv.ParseBool(text)
+		return err == nil && pretty
+	}
+	agent := r.UserAgent()
+	return strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget") || strings.HasPrefix(agent, "Mozilla/5.0")
 }
 
 // clause is one alternative of an Accept header.
@@ -66,21 +111,27 @@ type clause struct {
 }
 
 // parseAccept returns the clauses of an Accept header, best first: by q, then
-// exact types before wildcards, then as they stand.
+// exact types before wildcards, then as they stand. Parameters without a value count for nothing.
 func parseAccept(header string) []clause {
 	var all []clause
 	for part := range strings.SplitSeq(header, ",") {
-		media, params, err := mime.ParseMediaType(part)
-		if err != nil {
-			continue
+		media, rest, _ := strings.Cut(part, ";")
+		c := clause{media: strings.Trim(media, " "), params: map[string]string{}, q: 1}
+		if c.media == "*" {
+			c.media = "*/*"
 		}
-		c := clause{media, params, 1}
-		if q, err := strconv.ParseFloat(params["q"], 64); err == nil {
-			c.q = q
+		for parameter := range strings.SplitSeq(rest, ";") {
+			name, value, _ := strings.Cut(parameter, "=")
+			if name = strings.Trim(name, " "); value == "" || strings.Contains(value, "=") {
+				continue
+			}
+			if name == "q" {
+				c.q, _ = strconv.ParseFloat(value, 32)
+				continue
+			}
+			c.params[name] = strings.Trim(value, " ")
 		}
-		if c.q > 0 {
-			all = append(all, c)
-		}
+		all = append(all, c)
 	}
 	// Not slices.SortStableFunc, which is compiled again for each struct: 7 kB.
 	sort.SliceStable(all, func(i, j int) bool {
@@ -92,37 +143,29 @@ func parseAccept(header string) []clause {
 	return all
 }
 
-func (can Accepts) match(c clause) (Output, bool) {
-	out := Output{Media: c.media}
-	switch c.media {
-	case "*/*", "application/*", JSON:
-		out.Media = JSON
-	case YAML:
-		if can.NoYAML {
-			return out, false
-		}
-	case CBOR, CBORWatch:
-		if !can.CBOR {
-			return out, false
-		}
-		out.Media = CBOR
-	case Proto:
-	default:
+// match returns what a client gets that asks for media with parameters.
+func (can Accepts) match(media string, params map[string]string) (Output, bool) {
+	out := Output{Media: media, Pretty: params["pretty"] == "1"}
+	if stream := params["stream"]; stream != "" && (stream != "watch" || media == YAML) {
 		return out, false
 	}
-	version := c.params["g"] + "/" + c.params["v"]
-	switch as := c.params["as"]; {
-	case as == "":
-		return out, out.Media != Proto || can.Proto
-	case as == "Table" && version == "meta.k8s.io/v1" && can.Tables:
+	if media == CBOR && !can.CBOR || params["sv"] != "" {
+		return out, false
+	}
+	as, version := params["as"], params["g"]+"/"+params["v"]
+	out.Beta = version == "meta.k8s.io/v1beta1"
+	switch meta := out.Beta || version == "meta.k8s.io/v1"; {
+	case as == "" && version == "/":
+		return out, media != Proto || can.Proto
+	case as == "Table" && meta && can.Tables:
 		out.Shape = Table
-		return out, out.Media != Proto
-	case (as == "PartialObjectMetadata" || as == "PartialObjectMetadataList") && version == "meta.k8s.io/v1" && can.Tables:
-		out.Shape = Metadata
+		return out, media == JSON || media == YAML
+	case (as == "PartialObjectMetadata" || as == "PartialObjectMetadataList") && meta && can.Tables:
+		out.Shape, out.List = Metadata, as == "PartialObjectMetadataList"
 		return out, true
 	case as == "APIGroupDiscoveryList" && version == "apidiscovery.k8s.io/v2" && can.Groups:
 		out.Shape = Groups
-		return out, out.Media == JSON
+		return out, media == JSON
 	}
 	return out, false
 }

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -27,28 +28,57 @@ func TestNegotiate(t *testing.T) {
 		{"application/*", Accepts{}, Output{Media: JSON}},
 		{"text/html, */*;q=0.1", Accepts{}, Output{Media: JSON}},
 		{YAML, Accepts{}, Output{Media: YAML}},
-		{YAML, Accepts{NoYAML: true}, Output{}},
+		{YAML, Accepts{Stream: true}, Output{}},
+		{YAML + "," + JSON, Accepts{Stream: true}, Output{}},
+		{JSON + ";stream=watch", Accepts{Stream: true}, Output{Media: JSON}},
+		{JSON + ";stream=other", Accepts{}, Output{}},
+		{YAML + ";stream=watch", Accepts{}, Output{}},
+		{JSON + ";pretty=1", Accepts{}, Output{Media: JSON, Pretty: true}},
+		{JSON + ";charset=utf-8;x", Accepts{}, Output{Media: JSON}},
+		{"APPLICATION/JSON", Accepts{}, Output{}},
+		{"*", Accepts{}, Output{Media: JSON}},
+		{CBOR, Accepts{}, Output{}},
+		{CBOR, Accepts{CBOR: true}, Output{Media: CBOR}},
 		{Proto, all, Output{Media: Proto}},
 		{Proto, Accepts{}, Output{}},
 		{Proto + "," + JSON, Accepts{}, Output{Media: JSON}},
 		{JSON + ";q=0.5," + YAML, Accepts{}, Output{Media: YAML}},
 		{"*/*," + YAML, Accepts{}, Output{Media: YAML}},
-		{JSON + ";q=0", Accepts{}, Output{}},
-		{JSON + table, all, Output{JSON, Table}},
+		{JSON + ";q=0", Accepts{}, Output{Media: JSON}},
+		{JSON + ";q=0," + YAML + ";q=0.1", Accepts{}, Output{Media: YAML}},
+		{JSON + table, all, Output{Media: JSON, Shape: Table}},
+		{"*/*" + table, all, Output{Media: JSON, Shape: Table}},
+		{JSON + ";v=v1;g=meta.k8s.io", all, Output{}},
 		{JSON + table, Accepts{}, Output{}},
 		{JSON + table + "," + JSON, Accepts{}, Output{Media: JSON}},
-		{Proto + table + "," + JSON + table, all, Output{JSON, Table}},
-		{JSON + ";as=Table;v=v1beta1;g=meta.k8s.io", all, Output{}},
-		{Proto + metadata, all, Output{Proto, Metadata}},
-		{JSON + groups, all, Output{JSON, Groups}},
+		{Proto + table + "," + JSON + table, all, Output{Media: JSON, Shape: Table}},
+		{JSON + ";as=Table;v=v1beta1;g=meta.k8s.io", all, Output{Media: JSON, Shape: Table, Beta: true}},
+		{Proto + metadata, all, Output{Media: Proto, Shape: Metadata}},
+		{JSON + groups, all, Output{Media: JSON, Shape: Groups}},
 		{YAML + groups, all, Output{}},
 		{"text/plain", all, Output{}},
 		{";;;", all, Output{}},
 	} {
-		r := &http.Request{Header: http.Header{"Accept": {test.accept}}}
+		r := &http.Request{URL: &url.URL{}, Header: http.Header{"Accept": {test.accept}}}
 		got, err := Negotiate(r, test.can)
 		if got != test.want || (err != nil) != (test.want == Output{}) || err != nil && apierrors.ReasonForError(err) != metav1.StatusReasonNotAcceptable {
 			t.Errorf("%q for %+v: %+v %v, want %+v", test.accept, test.can, got, err, test.want)
+		}
+	}
+}
+
+// TestPretty checks who gets indented JSON: clients that ask for it, and people with curl or a browser.
+func TestPretty(t *testing.T) {
+	for _, test := range []struct {
+		query, agent string
+		want         bool
+	}{
+		{"", "", false}, {"pretty=true", "", true}, {"pretty=1", "", true}, {"pretty=yes", "", false}, {"pretty=", "", false},
+		{"", "curl/8.5.0", true}, {"", "Mozilla/5.0 (X11)", true}, {"", "kubectl/v1.36.3", false}, {"pretty=0", "curl/8.5.0", false}, {"pretty=", "Wget/1.21", true},
+	} {
+		r := &http.Request{URL: &url.URL{RawQuery: test.query}, Header: http.Header{"User-Agent": {test.agent}}}
+		if got, err := Negotiate(r, Accepts{}); err != nil || got.Pretty != test.want {
+			t.Errorf("Negotiate of ?%s by %q = %+v, %v, want Pretty: %v", test.query, test.agent, got, err, test.want)
 		}
 	}
 }

@@ -52,6 +52,7 @@ func Jobs() apiserver.Resource {
 	})
 	// batch/v1 keeps to what it did before there was a garbage collector.
 	r.Strategy.GarbageCollection = metav1.DeletePropagationOrphan
+	r.Strategy.DeleteWarning = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
 	return r
 }
 

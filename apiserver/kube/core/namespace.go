@@ -61,7 +61,8 @@ func Namespaces() apiserver.Resource {
 		return len(obj.(*corev1.Namespace).Spec.Finalizers) > 0
 	}
 	r.Strategy.PrepareForDelete = func(obj runtime.Object) {
-		obj.(*corev1.Namespace).Status.Phase = corev1.NamespaceTerminating
+		ns := obj.(*corev1.Namespace)
+		ns.Status.Phase, ns.DeletionGracePeriodSeconds = corev1.NamespaceTerminating, nil
 	}
 	return r
 }
