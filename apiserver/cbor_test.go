@@ -62,7 +62,6 @@ func TestCBOR(t *testing.T) {
 		";as=PartialObjectMetadata" + meta:     configPath + "/c",
 		" ":                                    configPath,
 		";as=PartialObjectMetadataList" + meta: configPath,
-		";as=Table" + meta:                     configPath,
 	} {
 		binary := a.do("GET", path, "", "Accept: application/cbor"+accept)
 		text := a.do("GET", path, "", "Accept: application/json"+accept)

@@ -77,7 +77,7 @@ func TestCreateRefuses(t *testing.T) {
 		{"dry run of what", configPath + "?dryRun=Some", configMap("x", ""), "", 422, "dryRun"},
 		{"field validation", configPath + "?fieldValidation=No", configMap("x", ""), "", 422, "fieldValidation"},
 		{"on an object", configPath + "/x", configMap("x", ""), "", 405, ""},
-		{"all namespaces", "/api/v1/configmaps", configMap("x", ""), "", 404, ""},
+		{"all namespaces", "/api/v1/configmaps", configMap("x", ""), "", 405, "the server does not allow this method on the requested resource"},
 		{"unknown resource", "/api/v1/namespaces/default/widgets", `{}`, "", 404, "the server could not find the requested resource"},
 		{"unknown version", "/apis/apps/v9/namespaces/default/deployments", `{}`, "", 404, "the server could not find the requested resource"},
 		{"unknown group", "/apis/nowhere/v1/namespaces/default/widgets", `{}`, "", 404, "404 page not found"},

@@ -18,7 +18,7 @@ func TestDelete(t *testing.T) {
 	a.want(a.do("DELETE", configPath+"/web", `{"preconditions":{"resourceVersion":"1234"}}`), 409, "the ResourceVersion in the precondition (1234) does not match")
 	a.want(a.do("DELETE", configPath+"/web", `{"kind":"Pod","apiVersion":"v1"}`), 400, "DeleteOptions")
 	a.want(a.do("DELETE", configPath+"/web", `{"propagationPolicy":"Other"}`), 422, "propagationPolicy")
-	a.want(a.do("DELETE", configPath+"/web", `{`), 400, "DeleteOptions")
+	a.want(a.do("DELETE", configPath+"/web", `{`), 400, "couldn't get version/kind")
 	got := into[metav1.Status](t, a.want(a.do("DELETE", configPath+"/web", `{"kind":"DeleteOptions","apiVersion":"apps/v1"}`), 200, ""))
 	if got.Status != "Success" || got.Details.Name != "web" || got.Details.Kind != "configmaps" || got.Details.UID != old.UID {
 		t.Errorf("status %+v", got)
@@ -126,5 +126,5 @@ func TestDeleteCollection(t *testing.T) {
 	if left := into[corev1.ConfigMapList](t, a.do("GET", "/api/v1/configmaps", "")); len(left.Items) != 1 || left.Items[0].Namespace != "other" {
 		t.Errorf("left %+v", left)
 	}
-	a.want(a.do("DELETE", "/api/v1/configmaps", ""), 404, "")
+	a.want(a.do("DELETE", "/api/v1/configmaps", ""), 405, "does not allow this method")
 }

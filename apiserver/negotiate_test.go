@@ -41,6 +41,10 @@ func TestNegotiation(t *testing.T) {
 		{"application/json;as=Table;v=v9;g=meta.k8s.io", 406, "application/json"},
 		{protoMedia + ";as=Table;v=v1;g=meta.k8s.io", 406, "application/json"},
 		{"text/html", 406, "application/json"},
+		{"application/json;as=Table;v=v1beta1;g=meta.k8s.io", 200, "application/json"},
+		{"application/json;as=PartialObjectMetadata;v=v1beta1;g=meta.k8s.io", 200, "application/json"},
+		{"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", 406, "application/json"},
+		{"application/cbor;as=Table;v=v1;g=meta.k8s.io", 406, "application/json"},
 		{"nonsense", 406, "application/json"},
 	} {
 		got := a.do("GET", configPath+"/a", "", "Accept: "+c.accept)
@@ -49,6 +53,21 @@ func TestNegotiation(t *testing.T) {
 		}
 	}
 	a.want(a.do("GET", configPath+"/none", "", "Accept: "+protoMedia), 404, "not found")
+}
+
+// TestOlderMetadata: tables and metadata in v1beta1 say so, also of what is in them.
+func TestOlderMetadata(t *testing.T) {
+	a := start(t)
+	a.create(configPath, configMap("a", ""))
+	const beta = ";v=v1beta1;g=meta.k8s.io"
+	for as, want := range map[string]int{"Table": 2, "PartialObjectMetadataList": 2} {
+		got := a.do("GET", configPath, "", "Accept: application/json;as="+as+beta)
+		if count := strings.Count(got.body, `"meta.k8s.io/v1beta1"`); got.code != 200 || count != want || strings.Contains(got.body, `"meta.k8s.io/v1"`) {
+			t.Errorf("GET as %s of v1beta1 = %d %s, want 200 with that version %d times", as, got.code, got.body, want)
+		}
+	}
+	a.want(a.do("GET", configPath, "", "Accept: application/json;as=PartialObjectMetadata"+beta), 406, "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)")
+	a.want(a.do("GET", configPath+"/a", "", "Accept: application/json;as=PartialObjectMetadataList"+beta), 406, "is not a list (*core.ConfigMap)")
 }
 
 func decodeProto(t *testing.T, data string, obj runtime.Object) {

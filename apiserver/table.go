@@ -157,7 +157,7 @@ func (q *request) checkMetadata() error {
 	}
 	list := q.info.Verb == "list" || q.info.Verb == "deletecollection"
 	switch name += "." + gvk.Kind; {
-	case q.info.Verb == "watch", q.info.Verb == "delete" && !q.kind.Strategy.ShowDeleted, list == q.out.List:
+	case q.info.Verb == "watch", q.sub != nil && q.info.Verb == "create", q.info.Verb == "delete" && !q.kind.Strategy.ShowDeleted, list == q.out.List:
 		return nil
 	case q.kind.Schema != nil:
 		name = "unstructured.Unstructured"

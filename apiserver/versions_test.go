@@ -190,7 +190,7 @@ func TestVersionsRefuse(t *testing.T) {
 	a.want(a.do("POST", oldBulbPath, oldBulb("a", "red:-1")), 422, "must not be negative")
 	a.want(a.do("POST", oldBulbPath, bulb("a", "{}")), 400, "does not match the expected API version (example.com/v1alpha1)")
 	a.create(oldBulbPath, oldBulb("a", "red:1"))
-	a.want(a.do("PATCH", oldBulbPath+"/a", `{"light":"red:x"}`, mergePatch), 400, "is not color:watts")
+	a.want(a.do("PATCH", oldBulbPath+"/a", `{"light":"red:x"}`, mergePatch), 422, "is not color:watts")
 	a.create(bulbPath, bulb("b", `{"color":"x:y"}`))
 	a.want(a.do("GET", oldBulbPath+"/b", ""), 500, "no old form")
 	got := a.shows(oldBulbPath, "red:1")

@@ -295,5 +295,5 @@ func TestOldWatchPaths(t *testing.T) {
 	a.want(a.do("DELETE", configPath+"/c", ""), 200, "")
 	named.want("DELETED/c")
 	a.want(a.do("GET", "/api/v1/watch/namespaces/default/configmaps/c/status", ""), 404, "")
-	a.want(a.do("POST", "/api/v1/watch/namespaces/default/configmaps", configMap("e", "")), 404, "")
+	a.want(a.do("POST", "/api/v1/watch/namespaces/default/configmaps", configMap("e", "")), 405, "does not allow this method")
 }

@@ -59,7 +59,7 @@ func ResourcesFor(c Config) []apiserver.Resource {
 	for i := range all {
 		resource, s := all[i].Plural+"."+all[i].Group, &all[i].Strategy
 		s.ShowDeleted, s.Warnings = slices.Contains(shownDeleted, resource), warn.For(resource)
-		s.QualifiedFinalizers = resource != "events." && !slices.Contains(anyFinalizers, all[i].Group)
+		s.QualifiedFinalizers = !slices.Contains(anyFinalizers, all[i].Group)
 		for j, sub := range all[i].Subresources {
 			if status, ok := sub.(apiserver.Status); ok && sub.SubresourceName() == "status" {
 				status.Strategy.Warnings = warn.For(resource + "/status")
@@ -80,7 +80,7 @@ var shownDeleted = []string{
 
 // anyFinalizers lists the groups whose finalizers need no domain, because kubernetes/pkg/apis v1.36 checks their metadata
 // with the package apimachinery/pkg/api/validation alone.
-var anyFinalizers = []string{"admissionregistration.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io", "events.k8s.io", "node.k8s.io", "policy"}
+var anyFinalizers = []string{"admissionregistration.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io", "node.k8s.io", "policy"}
 
 // InitializerConfigurations is the resource that configures the plugin of package
 // admission/initializers. Kubernetes removed this alpha API, so [Resources] does not have it: a

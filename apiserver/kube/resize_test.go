@@ -78,7 +78,7 @@ func TestResize(t *testing.T) {
 	}
 	for _, r := range list.Resources {
 		if r.Name == "pods/resize" {
-			if r.Kind != "Pod" || strings.Join(r.Verbs, " ") != "get update patch" {
+			if r.Kind != "Pod" || strings.Join(r.Verbs, " ") != "get patch update" {
 				t.Errorf("discovery: %+v", r)
 			}
 			return

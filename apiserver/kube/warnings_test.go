@@ -101,16 +101,40 @@ spec:
 	}
 }
 
+// TestFinalizersWithoutDomains: the groups whose finalizers kube-apiserver does not look at take any.
+func TestFinalizersWithoutDomains(t *testing.T) {
+	c := client{t, apiservertest.Start(t, apiservertest.WithResources(kube.Resources()...)), "application/json"}
+	for path, body := range map[string]string{
+		"/apis/coordination.k8s.io/v1/namespaces/team/leases":                   `{metadata: {name: x, finalizers: [noslash]}, spec: {}}`,
+		"/apis/node.k8s.io/v1/runtimeclasses":                                   `{metadata: {name: x, finalizers: [noslash]}, handler: h}`,
+		"/apis/policy/v1/namespaces/team/poddisruptionbudgets":                  `{metadata: {name: x, finalizers: [noslash]}, spec: {minAvailable: 1}}`,
+		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations": `{metadata: {name: x, finalizers: [noslash]}}`,
+	} {
+		c.do("POST", path, body, 201)
+	}
+}
+
+// TestDeletedJob: a delete of a job that names no propagation policy warns that its pods stay, as kube-apiserver does.
+func TestDeletedJob(t *testing.T) {
+	c := client{t, apiservertest.Start(t, apiservertest.WithResources(kube.Resources()...)), "application/json"}
+	const jobs = "/apis/batch/v1/namespaces/team/jobs"
+	c.do("POST", jobs, `{metadata: {name: x}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}`, 201)
+	for body, want := range map[string]int{`{"dryRun":["All"]}`: 1, `{"dryRun":["All"],"propagationPolicy":"Orphan"}`: 0, `{"dryRun":["All"],"orphanDependents":true}`: 0} {
+		if code, got := c.warned("DELETE", jobs+"/x", body); code != 200 || len(got) != want {
+			t.Errorf("DELETE of a job with %s = %d with the warnings %q, want 200 with %d", body, code, got, want)
+		}
+	}
+}
+
 // TestFinalizersNeedDomains: a new finalizer of a built-in kind is a standard one or has a domain, on each kind of write.
 func TestFinalizersNeedDomains(t *testing.T) {
 	c := client{t, apiservertest.Start(t, apiservertest.WithResources(kube.Resources()...)), "application/json"}
 	const wrong = `metadata.finalizers[0]: Invalid value: \"noslash\": name is neither a standard finalizer name nor is it fully qualified`
 	for path, body := range map[string]string{
-		"/api/v1/namespaces/team/configmaps":                  `{metadata: {name: x, finalizers: [FINALIZER]}}`,
-		"/apis/rbac.authorization.k8s.io/v1/clusterroles":     `{metadata: {name: x, finalizers: [FINALIZER]}}`,
-		"/api/v1/namespaces/team/pods":                        `{metadata: {name: x, finalizers: [FINALIZER]}, spec: {containers: [{name: c, image: i}]}}`,
-		"/apis/storage.k8s.io/v1/storageclasses":              `{metadata: {name: x, finalizers: [FINALIZER]}, provisioner: p.example.com/p}`,
-		"/apis/coordination.k8s.io/v1/namespaces/team/leases": `{metadata: {name: x, finalizers: [FINALIZER]}, spec: {}}`,
+		"/api/v1/namespaces/team/configmaps":              `{metadata: {name: x, finalizers: [FINALIZER]}}`,
+		"/apis/rbac.authorization.k8s.io/v1/clusterroles": `{metadata: {name: x, finalizers: [FINALIZER]}}`,
+		"/api/v1/namespaces/team/pods":                    `{metadata: {name: x, finalizers: [FINALIZER]}, spec: {containers: [{name: c, image: i}]}}`,
+		"/apis/storage.k8s.io/v1/storageclasses":          `{metadata: {name: x, finalizers: [FINALIZER]}, provisioner: p.example.com/p}`,
 	} {
 		if got := string(c.do("POST", path, strings.Replace(body, "FINALIZER", "noslash", 1), 422)); !strings.Contains(got, wrong) {
 			t.Errorf("POST %s = %s, want %s", path, got, wrong)

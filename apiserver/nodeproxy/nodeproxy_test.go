@@ -174,8 +174,8 @@ func TestNodesThatCannotBeReached(t *testing.T) {
 	}
 
 	n.serve(t, testPod(""))
-	if code, body := n.ask(t, "GET", podPath+"log?container=a", nil); code != 200 || body != "" {
-		t.Errorf("log of a pod on no node: %d %q", code, body)
+	if code, body := n.ask(t, "GET", podPath+"log?container=a", nil); code != 204 || body != "" {
+		t.Errorf("GET of the log of a pod on no node = %d %q, want 204 without a body", code, body)
 	}
 	if code, body := n.ask(t, "POST", podPath+"exec?container=a", nil); code != 400 || body != "pod web does not have a host assigned" {
 		t.Errorf("exec in a pod on no node: %d %q", code, body)

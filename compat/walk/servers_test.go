@@ -33,8 +33,7 @@ func reference(t *testing.T) *side {
 			t.Fatal(err)
 		}
 	}
-	server := stock.NewServer(t, bin, "--disable-admission-plugins", "ServiceAccount", "--feature-gates", "CBORServingAndStorage=true",
-		"--enable-priority-and-fairness=false", "--max-requests-inflight=0", "--max-mutating-requests-inflight=0")
+	server := stock.NewServer(t, bin, "--disable-admission-plugins", "ServiceAccount", "--feature-gates", "CBORServingAndStorage=true")
 	return newSide(t, "kube-apiserver", server.URL, server.Token, &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}})
 }
 
