@@ -130,7 +130,7 @@ func (s *Server) tryNew(q *request, in *admission.Request) (_ runtime.Object, er
 	// After admission, which may set what only the server may, and on which depends
 	// what the server sets, such as a pod's quality of service.
 	if prepare := q.kind.Strategy.PrepareForCreate; prepare != nil {
-		prepare(q.r.Context(), admitted(in))
+		prepare(q.answering(), admitted(in))
 	}
 	if err := s.initializing.decide(q, in); err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func (q *request) validateNew(obj runtime.Object) error {
 	errs := validation.ValidateObjectMetaAccessor(m, q.kind.Namespaced, name, field.NewPath("metadata"))
 	errs = append(errs, q.kind.checkFinalizers(m.GetFinalizers(), nil)...)
 	if check := q.kind.Strategy.Validate; check != nil {
-		errs = append(errs, check(q.r.Context(), obj)...)
+		errs = append(errs, check(q.answering(), obj)...)
 	}
 	if err := budget.From(q.r.Context()).Err(); err != nil {
 		return err // errs are not complete

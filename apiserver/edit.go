@@ -137,7 +137,7 @@ func (q *request) prepare(obj, old runtime.Object) {
 	if prepare := q.strategy().PrepareForUpdate; prepare != nil {
 		// Pass a copy: its kept parts become parts of obj, which later steps may change in place, and
 		// old is shared.
-		prepare(q.r.Context(), obj, old.DeepCopyObject())
+		prepare(q.answering(), obj, old.DeepCopyObject())
 	}
 }
 
@@ -195,10 +195,10 @@ func (q *request) validateChange(obj, old runtime.Object) error {
 	switch {
 	case q.hiding.was != nil && q.sub == nil: // a hidden object may become anything
 		if strategy.Validate != nil {
-			errs = append(errs, strategy.Validate(q.r.Context(), obj)...)
+			errs = append(errs, strategy.Validate(q.answering(), obj)...)
 		}
 	case strategy.ValidateUpdate != nil:
-		errs = append(errs, strategy.ValidateUpdate(q.r.Context(), obj, old)...)
+		errs = append(errs, strategy.ValidateUpdate(q.answering(), obj, old)...)
 	}
 	if err := budget.From(q.r.Context()).Err(); err != nil {
 		return err // errs are not complete

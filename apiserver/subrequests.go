@@ -221,14 +221,14 @@ func (p *responder) created(q *request) {
 // answeringKey is the key of the request that a context is for.
 type answeringKey struct{}
 
-// answering is the context of q for an Answer, which may have to say more than
+// answering is the context of q for an Answer or a strategy, which may have to say more than
 // what it returns.
 func (q *request) answering() context.Context {
 	return context.WithValue(q.r.Context(), answeringKey{}, q)
 }
 
 // Annotate adds to the audit of a request that is being answered: ctx is that of
-// an Answer, of a resource or a subresource. Without an audit, and with any other
+// an Answer, of a resource or a subresource, or of a Strategy. Without an audit, and with any other
 // context, it does nothing. Neither key nor value may contain a credential.
 func Annotate(ctx context.Context, key, value string) {
 	if q, ok := ctx.Value(answeringKey{}).(*request); ok {
@@ -236,7 +236,7 @@ func Annotate(ctx context.Context, key, value string) {
 	}
 }
 
-// Warn adds a Warning header to the response, which kubectl shows. ctx is that of an Answer; Warn
+// Warn adds a Warning header to the response, which kubectl shows. ctx is that of an Answer or a Strategy; Warn
 // does nothing with any other context.
 func Warn(ctx context.Context, text string) {
 	if q, ok := ctx.Value(answeringKey{}).(*request); ok {
@@ -254,7 +254,7 @@ func (s *Server) answer(q *request, obj runtime.Object, dryRun bool) error {
 		return err
 	}
 	if check := q.kind.Strategy.Validate; check != nil {
-		if errs := check(q.r.Context(), admitted(in)); len(errs) > 0 {
+		if errs := check(q.answering(), admitted(in)); len(errs) > 0 {
 			return invalid.Object(q.kind.gvk.GroupKind(), "", errs)
 		}
 	}

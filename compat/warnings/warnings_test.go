@@ -15,6 +15,7 @@ import (
 	"github.com/planekit/planekit/apiserver/kube"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install"
@@ -169,7 +170,11 @@ func TestSameWarnings(t *testing.T) {
 		resources[r.Group+"/"+r.Kind] = r
 	}
 	for _, c := range cases {
-		obj, gvk, err := legacyscheme.Codecs.UniversalDeserializer().Decode([]byte(c.object), nil, nil)
+		data, err := yaml.ToJSON([]byte(strings.ReplaceAll(c.object, "\t", " ")))
+		if err != nil {
+			t.Fatalf("%s: %v: %s", c.strategy, err, c.object)
+		}
+		obj, gvk, err := legacyscheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
 		if err != nil {
 			t.Fatalf("%s: %v: %s", c.strategy, err, c.object)
 		}
