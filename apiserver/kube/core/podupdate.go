@@ -12,7 +12,6 @@ import (
 	"github.com/planekit/planekit/apiserver/kube/internal/optional"
 	"github.com/planekit/planekit/apiserver/kube/internal/podspec"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -104,12 +103,14 @@ func checkDeadline(ps *check.Problems, p *field.Path, now, old *int64) {
 
 // checkAddedTolerations requires each old toleration to remain, except for its time.
 func checkAddedTolerations(ps *check.Problems, p *field.Path, now, old []corev1.Toleration) {
+	kept := map[corev1.Toleration]bool{}
+	for _, t := range now {
+		t.TolerationSeconds = nil
+		kept[t] = true
+	}
 	for _, before := range old {
-		kept := slices.ContainsFunc(now, func(t corev1.Toleration) bool {
-			t.TolerationSeconds = before.TolerationSeconds
-			return equality.Semantic.DeepEqual(t, before)
-		})
-		if !kept {
+		before.TolerationSeconds = nil
+		if !kept[before] {
 			ps.Add(field.Forbidden(p, "existing toleration can not be modified except its tolerationSeconds"))
 			return
 		}

@@ -155,12 +155,15 @@ func validateCSINode(n *storagev1.CSINode) field.ErrorList {
 // attach.
 func validateCSINodeUpdate(n, old *storagev1.CSINode) field.ErrorList {
 	ps := check.Problems{List: validateCSINode(n)}
+	byName := map[string][]int{}
+	for i := range n.Spec.Drivers {
+		byName[n.Spec.Drivers[i].Name] = append(byName[n.Spec.Drivers[i].Name], i)
+	}
 	for _, was := range old.Spec.Drivers {
-		for _, now := range n.Spec.Drivers {
-			if now.Name == was.Name {
-				now.Allocatable, was.Allocatable = nil, nil
-				ps.Immutable(field.NewPath("spec", "drivers"), &now, &was)
-			}
+		for _, k := range byName[was.Name] {
+			now, was := n.Spec.Drivers[k], was
+			now.Allocatable, was.Allocatable = nil, nil
+			ps.Immutable(field.NewPath("spec", "drivers"), &now, &was)
 		}
 	}
 	return ps.List
