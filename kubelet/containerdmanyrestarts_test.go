@@ -24,7 +24,7 @@ import (
 
 var restarts = flag.Int("restarts", 30, "how often the containers of TestContainerdManyRestarts restart, of which a 25th with their sandbox")
 
-// crashing is how many containers of the pod fail again and again.
+// crashing counts the containers of the pod that fail again and again.
 const crashing = 10
 
 // TestContainerdManyRestarts: containers fail as often as restarts says, and their sandbox dies with them. Then the

@@ -15,11 +15,11 @@ import (
 // The start of commands in the containers of a pod. One process of the runtime serves a pod, its probes too.
 // containerd's slows down by far more than their number when it starts more than eight commands at once.
 const (
-	// startsAtOnce is how many commands of a pod start at the same time.
+	// startsAtOnce bounds the commands of a pod that start at the same time.
 	startsAtOnce = 4
-	// startTime is how long a command takes to start, at most: no runtime says when it has.
+	// startTime bounds the time that a command takes to start: no runtime says when it has.
 	startTime = time.Second
-	// startWait is how long a client waits for its command to be started.
+	// startWait bounds the time that a client waits for its command to be started.
 	startWait = 20 * time.Second
 )
 

@@ -69,7 +69,7 @@ type Config struct {
 	// Bridges are the names of the bridges that connect the pods of the node. They need not exist yet. Without any, pods that are
 	// not known are open, and only what has an address of a pod is checked.
 	Bridges []string
-	// Connections is how many connections a pod may have open with others in each family, TCP ones that are closing apart.
+	// Connections limits the connections that a pod may have open with others in each family, TCP ones that are closing apart.
 	// Further ones are dropped, so that a pod does not fill the node's table of connections. It needs Bridges. 0 means
 	// [DefaultConnections], less than 0 that there is no limit.
 	//

@@ -27,7 +27,7 @@ type World struct {
 	// Links are the bridges that connect the pods of the node with it. By them passes only what has the address of a pod that
 	// is known, so that link-local addresses and multicast lead nowhere.
 	Links []string
-	// Connections is how many connections a pod may have open with others in each family, if it is at a link; 0 means any
+	// Connections limits the connections that a pod may have open with others in each family, if it is at a link; 0 means any
 	// number.
 	Connections int
 	// Admitted has addresses of pods of the node that may not be in their statuses yet, by the keys of the pods. These replace
