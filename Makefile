@@ -74,6 +74,11 @@ kubelets: compat-tools
 definitions:
 	@CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -tags=$(TAGS),definitions" go test -C compat -count=1 -timeout 60m -v -run TestReal ./crd -large $(ARGS)
 
+# Every request that kube-apiserver describes, to it and to a plane; ARGS="-all" compares messages and contents too.
+.PHONY: walk
+walk: compat-tools
+	@CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -tags=$(TAGS),walk" go test -C compat -count=1 -timeout 3h -v -run TestWalk ./walk -part 1 $(ARGS)
+
 # The integration suites of controller-runtime, which use envtest, on examples/envtest.
 .PHONY: envtest-suites
 envtest-suites:

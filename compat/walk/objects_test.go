@@ -1,3 +1,5 @@
+//go:build walk
+
 package walk
 
 // namespace is that of the objects.
