@@ -371,6 +371,9 @@ func (s *Server) patched(q *request, media types.PatchType, patch []byte, fieldV
 	return p.Rest, q.sameName(accessor(p.Rest))
 }
 
+// maxUnfit bounds what the error of a patch shows of its result, in bytes.
+const maxUnfit = 16 << 10
+
 // unfit returns the error of a patch whose result is no object of the kind: 422, as in Kubernetes, which shows the result, or
 // a strategic patch itself.
 func unfit(err error, media types.PatchType, patch, result []byte) error {
@@ -383,6 +386,9 @@ func unfit(err error, media types.PatchType, patch, result []byte) error {
 		if json.Unmarshal(patch, &m) == nil {
 			value = fmt.Sprint(m)
 		}
+	}
+	if len(value) > maxUnfit {
+		value = strings.ToValidUTF8(value[:maxUnfit], "") + "..."
 	}
 	text := err.Error()
 	if _, cause, ok := strings.Cut(text, " cannot be handled as a "); ok {

@@ -7,7 +7,7 @@ type example struct {
 }
 
 const template = `template: {metadata: {labels: {a: b}, annotations: {scheduler.alpha.kubernetes.io/critical-pod: "", container.apparmor.security.beta.kubernetes.io/c: x}},
-  spec: {nodeSelector: {beta.kubernetes.io/os: linux}, containers: [{name: c, image: i, env: [{name: A, value: "1"}, {name: A, value: "2"}]}], volumes: [{name: v, configMap: {name: m, items: [{key: a, path: p}, {key: b, path: p/q}]}}]}}`
+  spec: {terminationGracePeriodSeconds: -1, nodeSelector: {beta.kubernetes.io/os: linux}, containers: [{name: c, image: i, env: [{name: A, value: "1"}, {name: A, value: "2"}]}], volumes: [{name: v, configMap: {name: m, items: [{key: a, path: p}, {key: b, path: p/q}]}}]}}`
 
 var cases = []example{
 	{"core/pod", `{apiVersion: v1, kind: Pod, metadata: {name: a.b}, spec: {containers: [{name: c, image: i}], volumes: [
@@ -17,7 +17,7 @@ var cases = []example{
 		{name: four, projected: {sources: [{configMap: {name: m, items: [{key: a, path: p}]}}, {secret: {name: s, items: [{key: a, path: p}]}}, {serviceAccountToken: {path: p/token}},
 			{clusterTrustBundle: {name: b, path: p}}, {clusterTrustBundle: {signerName: s.io/a, path: p}}, {downwardAPI: {items: [{path: q, fieldRef: {fieldPath: metadata.name}}]}}]}},
 		{name: five, projected: {sources: [{}]}}, {name: six, configMap: {name: m}}]}}`, false},
-	{"core/pod", `{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c, image: i, ports: [{containerPort: 80}, {containerPort: 80}]}], terminationGracePeriodSeconds: -1,
+	{"core/pod", `{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c, image: i, ports: [{containerPort: 80}, {containerPort: 80}]}], nodeSelector: {a: b},
 		hostAliases: [{ip: 1.2.3.4}, {ip: 1.2.3.4}, {ip: "::ffff:1.2.3.4"}], imagePullSecrets: [{}, {}], dnsConfig: {nameservers: ["1.2.3.04"]}}}`, false},
 	{"core/pod/status", `{apiVersion: v1, kind: Pod, metadata: {name: a}, status: {podIPs: [{ip: 1.2.3.04}, {ip: "FD00::1"}], hostIPs: [{ip: "::ffff:1.2.3.4"}]}}`, false},
 	{"core/podtemplate", `{apiVersion: v1, kind: PodTemplate, metadata: {name: a.b}, ` + template + `}`, false},

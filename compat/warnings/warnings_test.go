@@ -15,7 +15,6 @@ import (
 	"github.com/planekit/planekit/apiserver/kube"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install"
@@ -56,6 +55,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/storage/csidriver"
 	"k8s.io/kubernetes/pkg/registry/storage/csistoragecapacity"
 	"k8s.io/kubernetes/pkg/registry/storage/storageclass"
+	"sigs.k8s.io/yaml"
 )
 
 // strategies has those of kube-apiserver that warn, by their folder and, for a status, the suffix /status.
@@ -170,7 +170,7 @@ func TestSameWarnings(t *testing.T) {
 		resources[r.Group+"/"+r.Kind] = r
 	}
 	for _, c := range cases {
-		data, err := yaml.ToJSON([]byte(strings.ReplaceAll(c.object, "\t", " ")))
+		data, err := yaml.YAMLToJSON([]byte(strings.ReplaceAll(c.object, "\t", " ")))
 		if err != nil {
 			t.Fatalf("%s: %v: %s", c.strategy, err, c.object)
 		}

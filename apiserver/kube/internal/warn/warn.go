@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -47,7 +48,7 @@ var (
 		}),
 		"deployments.apps":  of(named, func(d *appsv1.Deployment) []string { return ofTemplate(inSpec, &d.Spec.Template) }),
 		"replicasets.apps":  of(named, func(r *appsv1.ReplicaSet) []string { return ofTemplate(inSpec, &r.Spec.Template) }),
-		"daemonsets.apps":   of(unnamed, func(d *appsv1.DaemonSet) []string { return ofTemplate(inSpec, &d.Spec.Template) }),
+		"daemonsets.apps":   ofDaemonSet,
 		"statefulsets.apps": ofStatefulSet,
 		"jobs.batch":        of(named, func(j *batchv1.Job) []string { return ofJob(field.NewPath("spec"), &j.Spec) }),
 		"cronjobs.batch":    ofCronJob,
@@ -87,6 +88,15 @@ func ofName(name, used string) []string {
 
 func ofTemplate(at *field.Path, t *corev1.PodTemplateSpec) []string {
 	return ofPod(at, &t.Spec, t.Annotations)
+}
+
+// ofDaemonSet warns about a template that is new or has changed.
+func ofDaemonSet(obj, old runtime.Object) []string {
+	template := &obj.(*appsv1.DaemonSet).Spec.Template
+	if old != nil && equality.Semantic.DeepEqual(template, &old.(*appsv1.DaemonSet).Spec.Template) {
+		return nil
+	}
+	return ofTemplate(inSpec, template)
 }
 
 var ofTemplateOfStatefulSet = of(unnamed, func(s *appsv1.StatefulSet) []string { return ofTemplate(inSpec, &s.Spec.Template) })
