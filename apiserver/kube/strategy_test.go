@@ -2,9 +2,11 @@ package kube_test
 
 import (
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/kube"
 	"github.com/planekit/planekit/apiserver/kube/internal/kindtest"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -199,6 +201,26 @@ func TestStatusApart(t *testing.T) {
 				kindtest.ExpectYAML(t, created, want)
 			}
 		})
+	}
+}
+
+// TestStatusesThatKeepMetadata: a write of these statuses leaves the labels of the object as they are, as in kube-apiserver; one
+// of another status may change them.
+func TestStatusesThatKeepMetadata(t *testing.T) {
+	keep := []string{"flowschemas", "prioritylevelconfigurations", "servicecidrs", "validatingadmissionpolicies", "volumeattachments"}
+	for _, r := range kube.Resources() {
+		for _, sub := range r.Subresources {
+			status, ok := sub.(apiserver.Status)
+			if !ok || sub.SubresourceName() != "status" {
+				continue
+			}
+			old, now := r.New(), r.New()
+			now.(metav1.Object).SetLabels(map[string]string{"a": "b"})
+			status.Strategy.PrepareForUpdate(t.Context(), now, old)
+			if kept := len(now.(metav1.Object).GetLabels()) == 0; kept != slices.Contains(keep, r.Plural) {
+				t.Errorf("%s/status keeps the labels: %v, want %v", r.Plural, kept, !kept)
+			}
+		}
 	}
 }
 

@@ -90,6 +90,20 @@ func (c *cluster) stop() error {
 	return c.end()
 }
 
+// quiet returns an error if the program has logged an error.
+func (c *cluster) quiet() error {
+	data, err := os.ReadFile(c.log)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(data)) {
+		if strings.Contains(line, "level=ERROR") {
+			return fmt.Errorf("the cluster logged: %s", strings.TrimSpace(line))
+		}
+	}
+	return nil
+}
+
 // end waits until the program has ended with success.
 func (c *cluster) end() error {
 	if c.cmd == nil {

@@ -6,6 +6,7 @@
 //	cluster stop                interrupt it; it must end cleanly
 //	cluster stop-now            interrupt it, and again when it reports the parts that it waits for
 //	cluster ended               wait until it has ended by itself; it must end cleanly
+//	cluster quiet               fail if it has logged an ERROR since the script began
 //	cluster kill                kill -9
 //	cluster leftovers           fail if a process, mount, namespace or cgroup of it is left
 //	await TIME FILE CMD...      run CMD until it prints the table in FILE

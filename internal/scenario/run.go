@@ -92,7 +92,7 @@ type clusterKey struct{}
 
 func runCluster(ts *testscript.TestScript, neg bool, arguments []string) {
 	if neg || len(arguments) == 0 {
-		ts.Fatalf("usage: cluster start|stop|stop-now|ended|kill|leftovers")
+		ts.Fatalf("usage: cluster start|stop|stop-now|ended|quiet|kill|leftovers")
 	}
 	c := ts.Value(clusterKey{}).(*cluster)
 	switch arguments[0] {
@@ -106,6 +106,8 @@ func runCluster(ts *testscript.TestScript, neg bool, arguments []string) {
 		ts.Check(c.stopNow())
 	case "ended":
 		ts.Check(c.end())
+	case "quiet":
+		ts.Check(c.quiet())
 	case "kill":
 		ts.Check(c.kill())
 	case "leftovers":

@@ -12,6 +12,7 @@ import (
 	"github.com/planekit/planekit/kinds"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -98,7 +99,10 @@ func ServiceCIDRs() apiserver.Resource {
 		},
 		Subresources: []apiserver.Subresource{
 			define.Status(define.Strategy[*cidr]{
-				Update:         func(c, old *cidr) { old.Spec.DeepCopyInto(&c.Spec) },
+				Update: func(c, old *cidr) {
+					metav1.ResetObjectMetaForStatus(&c.ObjectMeta, &old.ObjectMeta)
+					old.Spec.DeepCopyInto(&c.Spec)
+				},
 				ValidateUpdate: func(*cidr, *cidr) field.ErrorList { return nil },
 			}),
 		},
