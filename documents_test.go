@@ -240,7 +240,7 @@ func TestFlags(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, file := range files {
-			if source := read(t, file); !strings.HasSuffix(file, "_test.go") && strings.Contains(source, "flag") {
+			if source := read(t, file); !strings.HasSuffix(file, "_test.go") && strings.Contains(strings.ToLower(source), "flag") {
 				for _, m := range word.FindAllStringSubmatch(source, -1) {
 					known[m[1]] = true
 				}

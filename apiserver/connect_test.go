@@ -103,7 +103,7 @@ func TestConnectPaths(t *testing.T) {
 		})))
 	a := &api{t, s.Client(), s.URL}
 	a.create(podPath, pod("p", ""))
-	for method, verb := range map[string]string{"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"} {
+	for method, verb := range map[string]string{"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "OPTIONS": "options"} {
 		for _, name := range []string{"p", "p:80", "https:p:443", "https:p:"} {
 			for _, rest := range []string{"/proxy", "/proxy/", "/proxy/a/b"} {
 				a.want(a.do(method, podPath+"/"+name+rest, ""), 200, "p "+method+" "+podPath+"/"+name+rest)
@@ -118,6 +118,8 @@ func TestConnectPaths(t *testing.T) {
 	a.want(a.do("GET", podPath+"/p:80/log", ""), 404, `pods "p:80" not found`)
 	a.want(a.do("GET", podPath+"/p/proxy/%2e%2e/x", ""), 400, "")
 	a.want(a.do("DELETE", podPath+"/p/exec", ""), 405, "")
+	a.want(a.do("OPTIONS", podPath+"/p/exec", ""), 405, "")
+	a.want(a.do("OPTIONS", podPath+"/p", ""), 405, "")
 }
 
 func TestAnswer(t *testing.T) {

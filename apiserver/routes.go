@@ -127,8 +127,12 @@ func (q *request) find() (method, error) {
 		}
 		allowed, serve = q.sub.verbs, q.sub.method(q.info.Verb)
 	}
-	if proxy, _ := as[Proxy](q.sub); q.info.Rest && !proxy.Paths {
+	proxy, _ := as[Proxy](q.sub)
+	if q.info.Rest && !proxy.Paths {
 		return nil, notServed()
+	}
+	if proxy.Paths && q.r.Method == http.MethodOptions { // which discovery does not show
+		return proxy.method(q.info.Verb), nil
 	}
 	if serve == nil || !slices.Contains(allowed, q.info.Verb) || q.misplaced() {
 		return nil, q.notAllowed()

@@ -207,7 +207,7 @@ func TestStatusApart(t *testing.T) {
 // TestStatusesThatKeepMetadata: a write of these statuses leaves the labels of the object as they are, as in kube-apiserver; one
 // of another status may change them.
 func TestStatusesThatKeepMetadata(t *testing.T) {
-	keep := []string{"flowschemas", "prioritylevelconfigurations", "servicecidrs", "validatingadmissionpolicies", "volumeattachments"}
+	keep := []string{"apiservices", "deployments", "flowschemas", "prioritylevelconfigurations", "servicecidrs", "validatingadmissionpolicies", "volumeattachments"}
 	for _, r := range kube.Resources() {
 		for _, sub := range r.Subresources {
 			status, ok := sub.(apiserver.Status)

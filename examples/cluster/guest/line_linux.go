@@ -14,8 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-
-	"github.com/planekit/planekit/internal/wholefile"
 )
 
 // LeaveSignal asks the program of a machine to end and to leave what it has started.
@@ -78,7 +76,7 @@ func (o orders) write() error {
 	if err != nil {
 		return err
 	}
-	return wholefile.Write(filepath.Join(o.Dir, ordersFile), data, 0o600)
+	return os.WriteFile(filepath.Join(o.Dir, ordersFile), data, 0o600) // of a torn one, the machine ends
 }
 
 // kept returns what stays the same as long as the machine is on.
