@@ -141,6 +141,21 @@ func TestListRevisions(t *testing.T) {
 	a.want(a.do("GET", configPath+"/none", ""), 404, `configmaps "none" not found`)
 }
 
+// TestQuietContinueExpires: a token ends with the store's history, also where no object of the kind has changed since.
+func TestQuietContinueExpires(t *testing.T) {
+	a := start(t, apiservertest.WithConfig(func(c *apiserver.Config) { c.Store = memstore.NewHistory(4) }))
+	for _, name := range []string{"a", "b", "c"} {
+		a.create(configPath, configMap(name, ""))
+	}
+	token := into[corev1.ConfigMapList](t, a.do("GET", configPath+"?limit=1", "")).Continue
+	a.create(podPath, pod("p", ""))
+	a.want(a.do("GET", configPath+"?continue="+token, ""), 200, "")
+	for i := range 10 {
+		a.create(podPath, pod(fmt.Sprint("q", i), ""))
+	}
+	a.want(a.do("GET", configPath+"?continue="+token, ""), 410, "continue parameter is too old")
+}
+
 func TestCompactedListIsGone(t *testing.T) {
 	a := start(t, apiservertest.WithConfig(func(c *apiserver.Config) { c.Store = memstore.NewHistory(2) }))
 	for i := range 10 {

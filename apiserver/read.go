@@ -243,6 +243,10 @@ func (d *reader) find(ctx context.Context, selected *selection, o *metav1.ListOp
 	if err == nil {
 		state, err = snapshot(ctx, selected.kind, from)
 	}
+	if from.at > 0 && d.forgotten(ctx, selected.kind, from.at) {
+		// The cache still has it if no object of the kind has changed since. It ends with the store's history, as in Kubernetes.
+		return nil, listError(storage.ErrCompacted, from, o)
+	}
 	switch {
 	case err == nil:
 		if field, value, ok := selected.field(); ok && o.Limit == 0 && from.at == 0 {
@@ -256,6 +260,12 @@ func (d *reader) find(ctx context.Context, selected *selection, o *metav1.ListOp
 		return d.findStored(ctx, selected, from, o)
 	}
 	return nil, err
+}
+
+// forgotten reports whether the store no longer has a revision. It does not if the store cannot be asked.
+func (d *reader) forgotten(ctx context.Context, k *servedKind, at storage.Revision) bool {
+	_, err := d.store.Get(ctx, storage.Key(k.root), at)
+	return errors.Is(err, storage.ErrCompacted)
 }
 
 // snapshot returns the state that from is about.

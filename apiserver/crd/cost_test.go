@@ -224,8 +224,10 @@ func (a *api) affordable(c costly, w way, at string) {
 	took := used.Processor() - before
 	codes := c.codes
 	switch w.media {
+	case jsonPatch:
+		codes = append(slices.Clone(codes), 422) // the result cannot be read
 	case mergePatch:
-		codes = append(slices.Clone(codes), 200) // null removes what it stands for
+		codes = append(slices.Clone(codes), 200, 422) // null removes what it stands for
 	case applyPatch:
 		codes = append(slices.Clone(codes), 400) // YAML with too many values
 	}
