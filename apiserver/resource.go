@@ -275,7 +275,7 @@ type Strategy struct {
 	Warnings func(obj, old runtime.Object) []string
 	// QualifiedFinalizers refuses new finalizers without a domain, but for the standard ones.
 	QualifiedFinalizers bool
-	// DeleteWarning is what the response to a delete warns of that names no propagation policy. Empty warns of nothing.
+	// DeleteWarning is in the response to a delete that names no propagation policy. Empty warns of nothing.
 	DeleteWarning string
 	// ShowDeleted has the response to a delete be the object, and not a Status, also if the object is gone.
 	ShowDeleted bool

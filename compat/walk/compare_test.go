@@ -13,7 +13,7 @@ import (
 // aspects are the parts of a response that are compared, by name.
 type aspects map[string]string
 
-// headers are those that are compared.
+// headers lists the headers that are compared.
 var headers = []string{"Content-Type", "Warning", "Cache-Control", "Allow", "Location", "Retry-After", "X-Content-Type-Options", "Www-Authenticate"}
 
 // aspectsOf takes a response apart.

@@ -14,7 +14,7 @@ import (
 type operation struct {
 	method, path string
 	consumes     []string
-	// parameters are those of the query.
+	// parameters lists the parameters of the query.
 	parameters []string
 	action     string
 	// apiVersion and kind are those of the body.

@@ -2,13 +2,13 @@
 
 package walk
 
-// namespace is that of the objects.
+// namespace has the objects.
 const namespace = "walk"
 
 // An object exists on both servers during the walk, with the name "walk" unless it has another one.
 type object struct{ path, name, body string }
 
-// objects are those of every kind that can be created, in an order in which they can be. NAME stands for the name.
+// objects has one of every kind that can be created, in an order in which they can be. NAME stands for the name.
 var objects = []object{
 	{"/api/v1/namespaces", "walk", `{}`},
 	{"/api/v1/nodes", "", `{}`},

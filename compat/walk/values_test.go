@@ -24,7 +24,7 @@ var accepts = []string{
 	"application/json; as=Table; g=meta.k8s.io; v=v1", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
 }
 
-// values are what the parameters of queries are tried with, as they are sent.
+// values lists the values of query parameters, as they are sent.
 var values = map[string][]string{
 	"pretty":          {"true", "false", "1", "0", "yes", "", "true&pretty=false"},
 	"dryRun":          {"All", "all", "None", "", "All&dryRun=All", "All&dryRun=x", "All,All", "true"},

@@ -93,7 +93,7 @@ var (
 	programs   = flag.String("programs", "", "directory of kube-apiserver and etcd; they are built if it is empty")
 )
 
-// names are what differs between requests that fail in the same way.
+// names match text that differs between requests that fail in the same way.
 var names = regexp.MustCompile(`\\?"[^"]*"|/[a-z0-9./-]*[a-z]|[0-9]{4,}`)
 
 func TestWalk(t *testing.T) { walk(t, reference(t), planekit(t)) }

@@ -197,7 +197,7 @@ func (w *walker) sendBoth(r request, name string, theirs, ours []byte) {
 	w.compare(r, want, w.ours.send(w.t, r))
 }
 
-// queries are those that a write with these parameters is tried with, of which the first changes nothing.
+// queries returns the queries of a write with these parameters. The first changes nothing.
 func queries(parameters []string) (all []string) {
 	all = []string{"dryRun=All"}
 	parameters = append(slices.Clone(parameters), "", "pretty", "resourceVersion", "limit")

@@ -113,7 +113,7 @@ func (w *site) start(t *testing.T, program string) {
 	}
 }
 
-// TestLeave: a fleet leaves its machine on, and the next one takes it over. It is ready only when the Node says so anew.
+// TestLeave: a fleet leaves its machine on, and the next one takes it over. It is ready only when the Node says so again.
 func TestLeave(t *testing.T) {
 	dir, leave := t.TempDir(), make(chan struct{})
 	w := newSite(t, dir)

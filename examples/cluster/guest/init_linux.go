@@ -30,7 +30,7 @@ const (
 	abandonedEvery = 2 * time.Second
 )
 
-// orders are what the owner of a machine has its init do. Later ones have Program and Env, or Leave.
+// orders tell the init of a machine what to do. Later ones have Program and Env, or Leave.
 type orders struct {
 	Name    string
 	Dir     string
@@ -55,7 +55,7 @@ func Init() int {
 	return code
 }
 
-// first is what the first process of a machine has. When run returns, the kernel kills the other processes.
+// first has the parts of a machine's first process. When run returns, the kernel kills the other processes.
 type first struct {
 	line    *net.UnixListener // where owners call
 	exits   chan exit         // of the processes that this one inherits

@@ -21,7 +21,7 @@ const LeaveSignal = syscall.SIGUSR2
 
 const (
 	// lineName is the socket in Dir at which the owner of a machine calls its init. The machine ends with the
-	// connection, unless it was told to wait for another owner.
+	// connection, unless its owner has left it.
 	lineName = "machine.sock"
 	// ordersFile is the file in Dir with the orders that the machine was started with, but for the environment.
 	ordersFile = "machine.json"
