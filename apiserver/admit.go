@@ -12,6 +12,7 @@ import (
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver/internal/ownership"
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/internal/budget"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -74,7 +75,11 @@ func (a *admitter) change(q *request, in *admission.Request) error {
 		}
 	}
 	if complete := q.kind.Strategy.Default; complete != nil && !q.ownType() && in.Operation != admission.Connect { // whose object is options
+		if b, ok := obj.(wire.Bounded); ok {
+			b.Within(q.r.Context())
+		}
 		complete(obj)
+		return budget.From(q.r.Context()).Err()
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ type Object struct {
 	ctx context.Context
 }
 
-// Within makes the next decoding charge the budget of ctx.
+// Within makes the next decoding or completion charge the budget of ctx.
 func (o *Object) Within(ctx context.Context) { o.ctx = ctx }
 
 var _ runtime.Unstructured = (*Object)(nil)

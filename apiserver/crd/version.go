@@ -91,12 +91,17 @@ func (o *Object) DefaultLike(ctx context.Context, other any) error {
 // complete sets the defaults of an object that has not been decoded as it is: the program or admission has made it.
 func (v *version) complete(obj runtime.Object) {
 	o := obj.(*Object)
+	ctx := o.ctx
+	o.ctx = nil
 	if o.completed {
 		return
 	}
+	if ctx == nil { // the program has made it
+		ctx = paidFor
+	}
 	o.version = v
 	if s, err := v.schema(); err == nil && o.Fields != nil {
-		_, _ = s.Complete(paidFor, o.Fields, true) // what a request adds was charged before
+		_, _ = s.Complete(ctx, o.Fields, true) // the budget of a request remembers that it did not suffice
 	}
 	o.completed = true
 }

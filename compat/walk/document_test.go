@@ -67,7 +67,7 @@ func (s *side) operations(t *testing.T) []operation {
 			}
 			var m method
 			if err := json.Unmarshal(document.Paths[path][name], &m); err != nil {
-				t.Fatalf("%s %s: %v", name, path, err)
+				t.Fatalf("operation %s of %s: %v, want parameters that can be read", name, path, err)
 			}
 			o := operation{method: strings.ToUpper(name), path: path, consumes: m.Consumes, action: m.Action, kind: m.Kind.Kind,
 				apiVersion: strings.TrimPrefix(m.Kind.Group+"/"+m.Kind.Version, "/"), parameters: append(query(shared), query(m.Parameters)...)}

@@ -118,7 +118,7 @@ func (s *side) send(t *testing.T, r request) answer {
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, r.method, url, bytes.NewReader(r.body))
 	if err != nil {
-		t.Fatalf("%v: %v", r, err)
+		t.Fatalf("send %v: %v, want a response", r, err)
 	}
 	if s.token != "" {
 		q.Header.Set("Authorization", "Bearer "+s.token)

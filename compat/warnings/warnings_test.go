@@ -172,11 +172,11 @@ func TestSameWarnings(t *testing.T) {
 	for _, c := range cases {
 		data, err := yaml.YAMLToJSON([]byte(strings.ReplaceAll(c.object, "\t", " ")))
 		if err != nil {
-			t.Fatalf("%s: %v: %s", c.strategy, err, c.object)
+			t.Fatalf("YAML of an object of %s: %v: %s", c.strategy, err, c.object)
 		}
 		obj, gvk, err := legacyscheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
 		if err != nil {
-			t.Fatalf("%s: %v: %s", c.strategy, err, c.object)
+			t.Fatalf("decode an object of %s: %v, want a known kind: %s", c.strategy, err, c.object)
 		}
 		internal, err := legacyscheme.Scheme.UnsafeConvertToVersion(obj.DeepCopyObject(), runtime.InternalGroupVersioner)
 		if err != nil {

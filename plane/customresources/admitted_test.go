@@ -99,7 +99,7 @@ spec: {policyName: lamps}`)); err != nil {
 		}
 		answer, err := api.Do(t.Context(), client.Request{Method: method, Path: path, ContentType: contentType, Body: []byte(body)})
 		if err != nil {
-			t.Fatalf("%s %s: %v", method, path, err)
+			t.Fatalf("%s %s of a Lamp: %v, want it admitted", method, path, err)
 		}
 		var got struct {
 			Metadata struct{ ManagedFields []any }

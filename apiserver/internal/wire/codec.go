@@ -158,7 +158,7 @@ type Checked interface {
 
 // Bounded is an object that is completed when it is decoded, which may take much more than its text does.
 type Bounded interface {
-	// Within makes the next decoding charge the budget of ctx.
+	// Within makes the next decoding or completion charge the budget of ctx.
 	Within(ctx context.Context)
 }
 

@@ -70,14 +70,22 @@ func Open(path string) (*Dir, error) {
 	return &Dir{path: path, id: id, lock: lock}, nil
 }
 
-// sign writes this process's number into the lock. A full disk has no room for it, and the cluster starts.
+// sign writes this process's number into the lock, and what it is the number in. A full disk has no room for it, and the
+// cluster starts.
 func sign(lock *os.File) {
 	if lock.Truncate(0) == nil {
-		_, _ = lock.WriteAt(fmt.Appendln(nil, os.Getpid()), 0)
+		_, _ = lock.WriteAt(fmt.Appendln(nil, os.Getpid(), namespace()), 0)
 	}
 }
 
-// Holder returns the number of the process that has the directory open; 0 if there is none.
+// namespace names the namespace in which this process has its number; empty on systems without them.
+func namespace() string {
+	name, _ := os.Readlink("/proc/self/ns/pid")
+	return name
+}
+
+// Holder returns the number of the process that has the directory open; 0 if there is none. It fails if that is in another
+// namespace of processes, as the nodes of a cluster on machines are.
 func Holder(path string) (int, error) {
 	lock, err := os.Open(filepath.Join(path, "lock"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,9 +102,13 @@ func Holder(path string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	number, in, _ := strings.Cut(strings.TrimSuffix(string(text), "\n"), " ")
+	pid, err := strconv.Atoi(number)
 	if err != nil {
 		return 0, fmt.Errorf("%s does not say which process holds it: %w", lock.Name(), err)
+	}
+	if in != namespace() {
+		return 0, fmt.Errorf("data directory %s is that of a node on a machine, which stops with its cluster", path)
 	}
 	return pid, nil
 }

@@ -120,20 +120,21 @@ func (f *Fleet) woken() <-chan struct{} {
 func (f *Fleet) leave(m *nodeMachine) error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
-	go func() {
-		select {
-		case <-f.config.StopNow:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	ctx, done := f.withGrace(ctx)
+	defer done()
 	return m.Leave(ctx)
 }
 
 // stop stops a machine, and kills it once nothing is to get a grace any more.
 func (f *Fleet) stop(m *nodeMachine) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	ctx, done := f.withGrace(context.Background())
+	defer done()
+	return m.Stop(ctx)
+}
+
+// withGrace returns a context that also ends once nothing is to get a grace any more.
+func (f *Fleet) withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		select {
 		case <-f.config.StopNow:
@@ -141,7 +142,7 @@ func (f *Fleet) stop(m *nodeMachine) error {
 		case <-ctx.Done():
 		}
 	}()
-	return m.Stop(ctx)
+	return ctx, cancel
 }
 
 // clean removes what a machine that is off has left in the kernel.

@@ -207,8 +207,8 @@ func TestLeave(t *testing.T) {
 		said("left")
 	}
 	leave()
-	if err := m.Leave(t.Context()); err == nil {
-		t.Error("a machine was left twice")
+	if err := m.Leave(t.Context()); err != nil {
+		t.Errorf("Leave of a machine that was left: %v", err)
 	}
 
 	t.Setenv("TestLeave", "second")

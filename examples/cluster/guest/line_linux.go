@@ -85,17 +85,19 @@ func (o orders) kept() ([]byte, error) {
 }
 
 // Leave asks the program to end by [LeaveSignal], and leaves the machine on for its next owner, which calls [Machine.Adopt].
-// The machine ends by itself if its directory is removed. When ctx is done, the program is killed.
+// The machine ends by itself if its directory is removed. When ctx is done, the program is killed. A machine that is off, or
+// ends meanwhile, stays off.
 func (m *Machine) Leave(ctx context.Context) error {
 	m.mu.Lock()
 	line, ended := m.line, m.ended
 	m.line = nil
 	m.mu.Unlock()
 	if line == nil {
-		return fmt.Errorf("machine %s is off", m.config.Name)
+		return nil
 	}
-	if err := json.NewEncoder(line).Encode(orders{Leave: true}); err != nil {
-		return fmt.Errorf("leave machine %s: %w", m.config.Name, err)
+	err := json.NewEncoder(line).Encode(orders{Leave: true})
+	if errors.Is(err, syscall.EPIPE) {
+		err = nil // it has ended
 	}
 	stop := context.AfterFunc(ctx, func() { _ = line.CloseWrite() }) // it may have ended
 	defer stop()
@@ -105,7 +107,7 @@ func (m *Machine) Leave(ctx context.Context) error {
 	defer m.mu.Unlock()
 	m.init = nil
 	close(ended)
-	return nil
+	return err
 }
 
 // Adopt takes over the machine that another process has left, and starts the program in it. It reports false if there is
