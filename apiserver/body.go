@@ -110,9 +110,6 @@ func (q *request) readCBOR() error {
 	media, as := wire.ContentType(q.r), wire.JSON
 	switch media {
 	case wire.CBOR:
-		if q.info.Verb == "patch" {
-			return nil // which is no type of a patch
-		}
 	case wire.CBORApply:
 		as = string(types.ApplyYAMLPatchType) // of which JSON is a part
 	default:

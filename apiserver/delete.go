@@ -25,6 +25,7 @@ func (s *Server) delete(q *request) error {
 	if err != nil {
 		return err
 	}
+	q.warnOfDeletion(o)
 	obj, gone, err := s.remove(q, o)
 	if err != nil {
 		return err
@@ -41,6 +42,14 @@ func (s *Server) delete(q *request) error {
 		},
 	})
 	return nil
+}
+
+// warnOfDeletion says what the kind warns of where a deletion names no propagation policy.
+func (q *request) warnOfDeletion(o *metav1.DeleteOptions) {
+	//lint:ignore SA1019 old clients still send it
+	if text := q.kind.Strategy.DeleteWarning; text != "" && o.PropagationPolicy == nil && o.OrphanDependents == nil {
+		q.warn(text)
+	}
 }
 
 // deleteOptions reads the options from the body, or from the query where there
@@ -78,10 +87,6 @@ func (q *request) deleteOptions(s *Server) (*metav1.DeleteOptions, error) {
 		*o.GracePeriodSeconds = 1 // as Kubernetes understands it
 	}
 	o.IgnoreStoreReadErrorWithClusterBreakingPotential = nil // as without the feature gate for it
-	//lint:ignore SA1019 old clients still send it
-	if text := q.kind.Strategy.DeleteWarning; text != "" && o.PropagationPolicy == nil && o.OrphanDependents == nil {
-		q.warn(text)
-	}
 	q.options = o
 	return o, requestline.Invalid("DeleteOptions", metavalidation.ValidateDeleteOptions(o))
 }
@@ -192,6 +197,7 @@ func (s *Server) deleteCollection(q *request) error {
 	if err != nil {
 		return err
 	}
+	q.warnOfDeletion(o)
 	for _, i := range found.items {
 		obj := i.Object.Object
 		m := accessor(obj)

@@ -84,25 +84,36 @@ func (c *call) route() error {
 		return notServed()
 	}
 	q := &request{call: c, w: &c.w, r: c.r, info: c.info, kind: c.kind, sub: c.sub, user: c.user}
-	for _, text := range q.kind.Warnings {
-		q.warn(text)
-	}
 	serve, err := q.find()
 	if err != nil {
 		return err
 	}
-	if _, ok := as[Proxy](q.sub); !ok { // the handler of a proxy writes what it likes
-		if q.out, err = wire.Negotiate(q.r, q.accepts()); err != nil {
-			return err
-		}
-		if err := q.checkShape(); err != nil {
-			return err
-		}
-		if err := q.readCBOR(); err != nil {
-			return err
-		}
+	if _, ok := as[Proxy](q.sub); ok { // whose handler reads and writes what it likes
+		q.warnOfVersion()
+		return serve(c.server, q)
+	}
+	if q.out, err = wire.Negotiate(q.r, q.accepts()); err != nil {
+		return err
+	}
+	if err := q.checkPatch(); err != nil {
+		return err
+	}
+	q.warnOfVersion()
+	if err := q.checkShape(); err != nil {
+		return err
+	}
+	if err := q.readCBOR(); err != nil {
+		return err
 	}
 	return serve(c.server, q)
+}
+
+// warnOfVersion says that the version of the kind is deprecated. As in Kubernetes, a request whose media types are refused
+// gets no warning.
+func (q *request) warnOfVersion() {
+	for _, text := range q.kind.Warnings {
+		q.warn(text)
+	}
 }
 
 // find returns the method that serves q, if the resource is served under this path by this verb.

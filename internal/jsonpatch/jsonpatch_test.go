@@ -240,6 +240,7 @@ func TestApply(t *testing.T) {
 		{`{"a":1}`, `[{"op":"replace","path":"","value":[1]},{"op":"add","path":"/0","value":2}]`, `[2,1]`},
 		{`{"a":[1]}`, `[{"op":"add","path":"/a/9","value":2}]`, "invalid index"},
 		{` {"a":1} `, `[]`, `{"a":1}`},
+		{`{"a":1}`, ` null `, `{"a":1}`},
 	} {
 		out, err := ourApply([]byte(c.document), []byte(c.patch))
 		if got := strings.TrimSpace(fmt.Sprintf("%s %v", out, err)); !strings.Contains(got, c.want) {

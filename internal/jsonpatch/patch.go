@@ -1,6 +1,7 @@
 package jsonpatch
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -29,6 +30,9 @@ func Decode(ctx context.Context, text []byte, most, depth int) (p Patch, count i
 	d, err := scan(ctx, text, depth)
 	if err != nil {
 		return nil, 0, err
+	}
+	if string(bytes.TrimSpace(text)) == "null" { // which is empty, as for kube-apiserver
+		return Patch{}, 0, nil
 	}
 	if len(d.spans) == 0 || d.isObject(0) {
 		return nil, 0, fmt.Errorf("%w: a JSON patch must be an array", ErrMalformed)

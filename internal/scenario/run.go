@@ -191,7 +191,7 @@ func output(ts *testscript.TestScript, arguments []string) (string, error) {
 		}
 	}
 	cmd := exec.Command(program, arguments[1:]...)
-	cmd.Env = ts.Value(clusterKey{}).(*cluster).env
+	cmd.Dir, cmd.Env = ts.MkAbs("."), ts.Value(clusterKey{}).(*cluster).env
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

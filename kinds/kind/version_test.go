@@ -179,8 +179,8 @@ func TestVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	see(made.ResourceVersion, "one", "pink", "blue")
-	if _, err := old.Patch(ctx, "default", "one", "application/merge-patch+json", []byte(`{"metadata":{"annotations":{"example.com/colors":"x"}}}`)); !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "annotation example.com/colors: ") {
-		t.Errorf("a broken annotation: %v", err)
+	if _, err := old.Patch(ctx, "default", "one", "application/merge-patch+json", []byte(`{"metadata":{"annotations":{"example.com/colors":"x"}}}`)); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "annotation example.com/colors: ") {
+		t.Errorf("a patch that breaks the annotation: %v, want 422 that names it", err)
 	}
 
 	if err := old.Delete(ctx, "default", "one", metav1.DeleteOptions{}); err != nil {

@@ -16,7 +16,7 @@ import (
 // containerd's slows down by far more than their number when it starts more than eight commands at once.
 const (
 	// startsAtOnce bounds the commands of a pod that start at the same time.
-	startsAtOnce = 4
+	startsAtOnce = 8
 	// startTime bounds the time that a command takes to start: no runtime says when it has.
 	startTime = time.Second
 	// startWait bounds the time that a client waits for its command to be started.

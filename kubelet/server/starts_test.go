@@ -38,9 +38,7 @@ func TestStarts(t *testing.T) {
 		wait("a", true, 0)
 		wait("a", true, time.Second)
 		time.Sleep(2 * startTime)
-		if len(s.pods) != 0 {
-			t.Errorf("%d pods have commands that start, want 0", len(s.pods))
-		}
+		checkNone(t, &s)
 	})
 }
 
@@ -67,8 +65,15 @@ func TestStartsEnd(t *testing.T) {
 			t.Errorf("%d of %d commands have started after %v, want about %d after %v", started, clients, took, want, startWait)
 		}
 		time.Sleep(2 * startTime)
-		if len(s.pods) != 0 {
-			t.Errorf("%d pods have commands that start, want 0", len(s.pods))
-		}
+		checkNone(t, &s)
 	})
+}
+
+func checkNone(t *testing.T, s *starts) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.pods) != 0 {
+		t.Errorf("%d pods have commands that start, want 0", len(s.pods))
+	}
 }

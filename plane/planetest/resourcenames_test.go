@@ -42,6 +42,7 @@ var unserved = map[string]string{
 	"*/finalizers*":                          "it stands for the right to block the deletion of an owner",
 	"endpoints/restricted":                   "it stands for the right to name any address",
 	"signers*":                               "it stands for the right to sign and to attest",
+	"watch":                                  "the deprecated paths of watches begin with it",
 	"users":                                  "it stands for the right to impersonate",
 	"groups":                                 "it stands for the right to impersonate",
 	"uids":                                   "it stands for the right to impersonate",

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 users still make Endpoints by hand
+
 package endpoints
 
 import (
@@ -84,7 +86,7 @@ func TestManyDifferentPorts(t *testing.T) {
 		addresses += len(repacked[i].Addresses)
 	}
 	t.Logf("%d subsets with %d addresses after %v", len(repacked), addresses, took)
-	if most := maxRepacked + 3001; addresses > most || addresses < maxRepacked || took > 10*time.Second {
-		t.Errorf("repackSubsets() = %d addresses after %v, want %d to %d in less than 10s", addresses, took, maxRepacked, most)
+	if most := maxRepacked + 3001; addresses > most || addresses < maxRepacked || took > 40*time.Second {
+		t.Errorf("repackSubsets() = %d addresses after %v, want %d to %d in less than 40s (2.5s without the race detector)", addresses, took, maxRepacked, most)
 	}
 }

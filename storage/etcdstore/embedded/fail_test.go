@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/raft/v3"
 	"go.uber.org/zap"
 )
 
@@ -113,6 +114,28 @@ func TestFatal(t *testing.T) {
 	}
 	if err := <-done; !errors.Is(err, full) || !strings.Contains(err.Error(), "failed to save: no space left") {
 		t.Errorf("run after a fatal error: %v", err)
+	}
+}
+
+// TestElectionInReplay: a member that wants to be elected when etcd has just dropped entries that raft does not know to be
+// applied goes on, and the log shows no error.
+func TestElectionInReplay(t *testing.T) {
+	var lines strings.Builder
+	sink := newLogSink(funcr.New(func(_, args string) { lines.WriteString(args + "\n") }, funcr.Options{Verbosity: warnVerbosity}))
+	const message = "error scanning unapplied entries [%d, %d): %v"
+	sink.zap().Sugar().Panicf(message, 1, 250, raft.ErrCompacted)
+	if len(sink.fatal) != 0 || lines.Len() != 0 {
+		t.Errorf("%d fatal errors and the log %q, want none", len(sink.fatal), &lines)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		sink.zap().Sugar().Panicf(message, 1, 250, raft.ErrUnavailable)
+		t.Error("went on with entries that are lost")
+	}()
+	<-ended
+	if len(sink.fatal) != 1 {
+		t.Errorf("%d fatal errors of entries that are lost, want 1", len(sink.fatal))
 	}
 }
 

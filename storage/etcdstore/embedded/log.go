@@ -4,9 +4,11 @@ import (
 	"errors"
 	"reflect"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"github.com/go-logr/logr"
+	"go.etcd.io/raft/v3"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
@@ -50,6 +52,9 @@ func (s *logSink) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 		s.log.Error(err, "the disk is full: etcd goes on without this snapshot of its log")
 		return
 	}
+	if strings.HasPrefix(entry.Message, scanFailed) && strings.HasSuffix(entry.Message, raft.ErrCompacted.Error()) {
+		return
+	}
 	select {
 	case s.fatal <- err:
 	default:
@@ -60,6 +65,12 @@ func (s *logSink) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 // snapshotUnsaved is the message with which etcd ends the process if it cannot write a small file
 // that would save it from reading old log entries.
 const snapshotUnsaved = "failed to save snapshot"
+
+// scanFailed begins the message with which a member panics that wants to be elected between the moment when etcd drops the
+// first entries that it has just replayed, and the moment when it tells raft that they are applied. raft looks for changes of the
+// membership among them. A sole member's own one is applied then, since it would not want to be elected otherwise, and there are
+// no others: it may go on.
+const scanFailed = "error scanning unapplied entries "
 
 // fatalError is etcd's last message with its error.
 type fatalError struct {
@@ -105,7 +116,7 @@ func (c *logCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Chec
 
 func (c *logCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	values, cause := split(fields)
-	if e.Message == firstStart {
+	if e.Message == firstStart || strings.HasPrefix(e.Message, scanFailed) {
 		e.Level = zapcore.InfoLevel
 	}
 	if e.Level >= zapcore.ErrorLevel {

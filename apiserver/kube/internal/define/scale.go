@@ -10,6 +10,7 @@ import (
 	"github.com/planekit/planekit/kinds/kind"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -68,6 +69,7 @@ func showScale(v Scaled) (*autoscalingv1.Scale, error) {
 
 func setScale(v Scaled, s *autoscalingv1.Scale, resource schema.GroupResource) error {
 	var ps check.Problems
+	ps.All(validation.ValidateObjectMeta(&s.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata")))
 	ps.NotNegative(field.NewPath("spec", "replicas"), int64(s.Spec.Replicas))
 	if len(ps.List) > 0 {
 		return invalid.Object(scaleGVK.GroupKind(), v.Meta.GetName(), ps.List)

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 clients still send what is deprecated
+
 package warn
 
 import (
@@ -147,7 +149,7 @@ func ofPodStatus(p *corev1.Pod) (all []string) {
 	return all
 }
 
-func ofEndpoints(e *corev1.Endpoints) (all []string) { //nolint:staticcheck // the kind is deprecated, and served
+func ofEndpoints(e *corev1.Endpoints) (all []string) {
 	if e.Labels["endpoints.kubernetes.io/managed-by"] == "endpoint-controller" {
 		return nil // which writes them in the usual form
 	}
@@ -155,7 +157,7 @@ func ofEndpoints(e *corev1.Endpoints) (all []string) { //nolint:staticcheck // t
 		at := field.NewPath("subsets").Index(i)
 		for _, list := range []struct {
 			name string
-			of   []corev1.EndpointAddress //nolint:staticcheck // of the kind
+			of   []corev1.EndpointAddress
 		}{{"addresses", e.Subsets[i].Addresses}, {"notReadyAddresses", e.Subsets[i].NotReadyAddresses}} {
 			for j := range list.of {
 				all = append(all, validation.GetWarningsForIP(at.Child(list.name).Index(j).Child("ip"), list.of[j].IP)...)
