@@ -77,7 +77,7 @@ definitions:
 # Every request that kube-apiserver describes, to it and to a plane; ARGS="-all" compares messages and contents too.
 .PHONY: walk
 walk: compat-tools
-	@CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -tags=$(TAGS),walk" go test -C compat -count=1 -timeout 3h -v -run TestWalk ./walk -part 1 $(ARGS)
+	@CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -tags=$(TAGS)" go test -C compat -count=1 -timeout 3h -v -run TestWalk ./walk -part 1 $(ARGS)
 
 # The integration suites of controller-runtime, which use envtest, on examples/envtest.
 .PHONY: envtest-suites

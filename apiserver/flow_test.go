@@ -107,7 +107,7 @@ func TestListsAreWide(t *testing.T) {
 			"?watch=true&timeoutSeconds=1":      3,
 			"?watch=true&timeoutSeconds=1&resourceVersion=20":  1,
 			"?watch=true&timeoutSeconds=1&resourceVersion=bad": 1,
-			"?limit=bad": 0,
+			"?limit=bad": 1,
 		} {
 			a.do("GET", configPath+query, "")
 			synctest.Wait()

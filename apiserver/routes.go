@@ -92,13 +92,17 @@ func (c *call) route() error {
 		q.warnOfVersion()
 		return serve(c.server, q)
 	}
-	if q.out, err = wire.Negotiate(q.r, q.accepts()); err != nil {
-		return err
-	}
 	if err := q.checkPatch(); err != nil {
 		return err
 	}
+	accept, can := wire.ParseAccept(q.r), q.accepts()
+	if err := accept.Check(can); err != nil {
+		return err
+	}
 	q.warnOfVersion()
+	if q.out, err = accept.Negotiate(can); err != nil {
+		return err
+	}
 	if err := q.checkShape(); err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func newSelection(k *servedKind, namespace, labelText, fieldText string) (*selec
 		return nil, badRequest("%v", err)
 	}
 	for _, r := range byField.Requirements() {
-		if r.Field != "metadata.name" && r.Field != "metadata.namespace" && k.Fields[r.Field] == nil {
+		if r.Field != "metadata.name" && (r.Field != "metadata.namespace" || k.withoutNamespace()) && k.Fields[r.Field] == nil {
 			return nil, k.noField(r.Field)
 		}
 	}
@@ -49,9 +49,15 @@ func newSelection(k *servedKind, namespace, labelText, fieldText string) (*selec
 	return s, nil
 }
 
+// withoutNamespace reports whether objects cannot be selected by their namespace: they have none, and the kind says itself
+// what they can be selected by. Other kinds in no namespace take that field, as in Kubernetes.
+func (k *servedKind) withoutNamespace() bool {
+	return !k.Namespaced && (len(k.Fields) > 0 || k.Schema != nil)
+}
+
 // noField is Kubernetes' refusal of a field that cannot be selected by.
 func (k *servedKind) noField(name string) error {
-	if len(k.Fields) > 0 {
+	if len(k.Fields) > 0 || k.Schema != nil {
 		return badRequest("field label not supported: %s", name)
 	}
 	return badRequest("%q is not a known field selector: only %q, %q", name, "metadata.name", "metadata.namespace")

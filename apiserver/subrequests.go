@@ -303,15 +303,15 @@ func (s *Server) connect(q *request, p Proxy) error {
 	if p.Paths {
 		q.info.Name = plainName(q.info.Name)
 	}
+	options, err := p.options(q.r.URL.Query(), q.behind())
+	if err != nil {
+		return err
+	}
 	i, err := s.reader.read(q.r.Context(), q, "")
 	if err != nil {
 		return err
 	}
 	obj := i.Object.Object
-	options, err := p.options(q.r.URL.Query(), q.behind())
-	if err != nil {
-		return err
-	}
 	if options != nil {
 		options.GetObjectKind().SetGroupVersionKind(q.bodyKind())
 		in := q.admissionRequest(admission.Connect, options, nil, false)

@@ -140,8 +140,11 @@ func (q *request) checkShape() error {
 	if q.out.Shape != wire.Table {
 		return nil
 	}
-	if q.ownType() {
+	switch {
+	case q.ownType():
 		return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "subresource %s has no table", q.sub.name)
+	case q.kind.Answer != nil:
+		return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "%s have no table", q.kind.Plural)
 	}
 	_, err := includeObject(q)
 	return err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/planekit/planekit/apiserver/internal/envelope"
@@ -48,9 +47,8 @@ func (s *Server) watch(q *request) error {
 	if err := requestline.Options(q.r.URL.Query(), &o); err != nil {
 		return err
 	}
-	if q.info.OldWatch && q.info.Name != "" {
-		named := "metadata.name=" + fields.EscapeValue(q.info.Name)
-		o.FieldSelector = strings.TrimSuffix(named+","+o.FieldSelector, ",")
+	if err := q.selectNamed(&o); err != nil {
+		return err
 	}
 	selected, err := newSelection(q.kind, q.info.Namespace, o.LabelSelector, o.FieldSelector)
 	if err != nil {
@@ -91,6 +89,25 @@ func (s *Server) watch(q *request) error {
 		w.out.stream = eventstream.New(q.w, writeTimeout)
 	}
 	return w.run(ctx, from)
+}
+
+// selectNamed makes the deprecated watch of one object one of its name.
+func (q *request) selectNamed(o *metav1.ListOptions) error {
+	if !q.info.OldWatch || q.info.Name == "" {
+		return nil
+	}
+	if o.FieldSelector == "" {
+		o.FieldSelector = "metadata.name=" + fields.EscapeValue(q.info.Name)
+		return nil
+	}
+	asked, err := fields.ParseSelector(o.FieldSelector)
+	if err != nil {
+		return badRequest("%v", err)
+	}
+	if name, ok := asked.RequiresExactMatch("metadata.name"); !ok || name != q.info.Name {
+		return badRequest("fieldSelector metadata.name doesn't match requested name")
+	}
+	return nil
 }
 
 // watchFrom is where a watch begins.

@@ -279,7 +279,7 @@ func TestOldWatchPaths(t *testing.T) {
 		{"configmaps", `watch configmaps "" in ""`, []string{"ADDED/a", "ADDED/b", "ADDED/a"}},
 		{"namespaces/default/configmaps", `watch configmaps "" in "default"`, []string{"ADDED/a", "ADDED/b"}},
 		{"namespaces/default/configmaps/b", `watch configmaps "b" in "default"`, []string{"ADDED/b"}},
-		{"namespaces/default/configmaps/b?fieldSelector=metadata.namespace%3Ddefault", `watch configmaps "b" in "default"`, []string{"ADDED/b"}},
+		{"namespaces/default/configmaps/b?fieldSelector=metadata.name%3Db,metadata.namespace%3Ddefault", `watch configmaps "b" in "default"`, []string{"ADDED/b"}},
 		{"namespaces/kube-system/configmaps/a", `watch configmaps "a" in "kube-system"`, []string{"ADDED/a"}},
 	} {
 		asked = nil
@@ -295,5 +295,6 @@ func TestOldWatchPaths(t *testing.T) {
 	a.want(a.do("DELETE", configPath+"/c", ""), 200, "")
 	named.want("DELETED/c")
 	a.want(a.do("GET", "/api/v1/watch/namespaces/default/configmaps/c/status", ""), 404, "")
+	a.want(a.do("GET", "/api/v1/watch/namespaces/default/configmaps/c?fieldSelector=metadata.name%3Dd", ""), 400, "doesn't match requested name")
 	a.want(a.do("POST", "/api/v1/watch/namespaces/default/configmaps", configMap("e", "")), 405, "does not allow this method")
 }

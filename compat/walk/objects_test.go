@@ -1,5 +1,3 @@
-//go:build walk
-
 package walk
 
 // namespace has the objects.

@@ -1,5 +1,3 @@
-//go:build walk
-
 package walk
 
 // accepts are values of the header Accept; %s stands for the name of the version of a table.

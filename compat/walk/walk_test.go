@@ -1,5 +1,3 @@
-//go:build walk
-
 package walk
 
 import (
@@ -87,7 +85,7 @@ func (w *walker) compare(r request, want, got answer) {
 }
 
 var (
-	part       = flag.Int("part", 20, "send one of so many requests")
+	part       = flag.Int("part", 60, "send one of this many requests")
 	seed       = flag.Int("seed", 1, "which ones")
 	everything = flag.Bool("all", false, "compare messages and contents too")
 	programs   = flag.String("programs", "", "directory of kube-apiserver and etcd; they are built if it is empty")

@@ -115,8 +115,8 @@ func (b *bench) measure(c costly, sizes ...int) {
 		return
 	}
 	var line strings.Builder
-	var longest, before time.Duration
-	shorter := 0
+	var longest time.Duration
+	shorter, dearest := 0, 0.0
 	for _, size := range sizes {
 		body := c.body(size)
 		if len(body) > 3<<20 || len(body) <= shorter {
@@ -129,10 +129,14 @@ func (b *bench) measure(c costly, sizes ...int) {
 		}
 		fmt.Fprintf(&line, " %dkB:%dms,%dMB,%d", len(body)>>10, took.Milliseconds(), allocated>>20, code)
 		// A body that is n times as long takes no more than about n times as long.
-		if grown := float64(took) / float64(before); shorter > 0 && took > 200*time.Millisecond && before > 20*time.Millisecond && grown > 2*float64(len(body))/float64(shorter) {
-			b.t.Errorf("%s: a body of %d bytes takes %v and one of %d bytes %v, want time that grows with the size", c.name, shorter, before, len(body), took)
+		each := float64(took) / float64(len(body))
+		if dearest > 0 && took > 200*time.Millisecond && each > 2*dearest {
+			b.t.Errorf("%s: a byte of a body of %d bytes takes %.0f ns, and at most %.0f ns of a shorter one, want time that grows with the size", c.name, len(body), each, dearest)
 		}
-		longest, before, shorter = max(longest, took), took, len(body)
+		longest, shorter = max(longest, took), len(body)
+		if took > 5*time.Millisecond { // less is more noise than work
+			dearest = max(dearest, each)
+		}
 		if took > mostTime {
 			b.t.Errorf("%s: a body of %d bytes takes %v of processor time and is answered %d, want at most %v", c.name, len(body), took, code, mostTime)
 			break

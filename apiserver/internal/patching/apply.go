@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
@@ -52,7 +53,7 @@ func Apply(ctx context.Context, c *wire.Codec, media types.PatchType, original, 
 	if err := mergeable(ctx, c, original, patch, schema); err != nil {
 		return nil, err
 	}
-	result, err := strategicpatch.StrategicMergePatch(original, patch, schema)
+	result, err := mergeStrategically(original, patch, schema)
 	switch {
 	case err == nil:
 		return result, nil
@@ -60,6 +61,21 @@ func Apply(ctx context.Context, c *wire.Codec, media types.PatchType, original, 
 		return nil, wire.BadRequest("error decoding patch: %v", err)
 	}
 	return nil, unprocessable(err)
+}
+
+// mergeStrategically merges patch into original. The kind and its version stay, whatever the patch says of them, as in Kubernetes.
+func mergeStrategically(original, patch []byte, schema runtime.Object) ([]byte, error) {
+	var was, change map[string]any
+	if json.Unmarshal(original, &was) != nil || json.Unmarshal(patch, &change) != nil {
+		return nil, mergepatch.ErrBadJSONDoc
+	}
+	delete(change, "kind")
+	delete(change, "apiVersion")
+	result, err := strategicpatch.StrategicMergeMapPatch(was, change, schema)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(result)
 }
 
 // maxStrategicPairs bounds the pairs of list items that a strategic merge patch may compare:

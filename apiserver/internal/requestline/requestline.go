@@ -71,7 +71,8 @@ func Parse(method string, u *url.URL) (Info, error) {
 		segments = segments[1:]
 	}
 	info.locate(segments)
-	return info, info.setVerb(method, u.Query())
+	info.setVerb(method, u.Query())
+	return info, nil
 }
 
 // allNamespaces reports whether the segment at i is empty where a list or a watch has its namespace: some clients
@@ -127,7 +128,7 @@ func runsAtKubelet(segment string) bool {
 	return slices.ContainsFunc([]string{"attach", "cri", "exec", "portForward", "run"}, func(s string) bool { return strings.EqualFold(s, segment) })
 }
 
-func (i *Info) setVerb(method string, query url.Values) error {
+func (i *Info) setVerb(method string, query url.Values) {
 	switch method {
 	case http.MethodPost:
 		i.Verb = "create"
@@ -145,7 +146,7 @@ func (i *Info) setVerb(method string, query url.Values) error {
 	if i.OldWatch {
 		i.Verb = "watch"
 		i.narrow(query)
-		return nil
+		return
 	}
 	if i.Name != "" {
 		// Running something in a pod takes the right to create, by whatever method
@@ -154,25 +155,28 @@ func (i *Info) setVerb(method string, query url.Values) error {
 			i.runs && slices.Contains([]string{"delete", "get", "patch", "update"}, i.Verb) {
 			i.Verb = "create"
 		}
-		return nil
+		return
 	}
 	switch i.Verb {
 	case "get":
 		var o metav1.ListOptions
-		if err := ReadOptions(query, &o); err != nil {
-			return err
+		unreadable := ReadOptions(query, &o) != nil
+		if unreadable { // it fails later, as what Kubernetes takes it for
+			o.Watch = query.Has("watch") && !slices.Contains([]string{"false", "0"}, strings.ToLower(query.Get("watch")))
 		}
 		i.Verb = "list"
 		if o.Watch && method == http.MethodGet {
 			i.Verb = "watch"
 		}
+		if unreadable {
+			return
+		}
 	case "delete":
 		i.Verb = "deletecollection"
 	default:
-		return nil
+		return
 	}
 	i.narrow(query)
-	return nil
 }
 
 // longestNarrowing bounds, in bytes, the selectors that authorizers see. A selector
@@ -191,7 +195,7 @@ func (i *Info) narrow(query url.Values) {
 		return
 	}
 	i.Fields, _ = requirement.Fields(selector)
-	if i.Verb == "deletecollection" {
+	if i.Verb == "deletecollection" || i.OldWatch {
 		return
 	}
 	// A list of one name is authorized as such: it lets a role which names its

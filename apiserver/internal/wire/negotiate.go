@@ -46,51 +46,80 @@ type Accepts struct {
 // Negotiate picks the best of what the client asks for in Accept and the
 // endpoint can write. No Accept is JSON; nothing in common is an error. The rules are those of kube-apiserver.
 func Negotiate(r *http.Request, can Accepts) (Output, error) {
-	header := strings.Join(r.Header.Values("Accept"), ",")
-	if header == "" {
-		return Output{Media: JSON, Pretty: wantsPretty(r)}, nil
+	a := ParseAccept(r)
+	if err := a.Check(can); err != nil {
+		return Output{}, err
 	}
-	clauses := parseAccept(header)
-	for _, c := range clauses {
+	return a.Negotiate(can)
+}
+
+// Check fails if the client accepts no media type that the endpoint has. The words are those of kube-apiserver,
+// whose routes are looked up by them: a request that fails here has reached no resource.
+func (a Accept) Check(can Accepts) error {
+	if a.clauses == nil || slices.ContainsFunc(a.clauses, can.knows) {
+		return nil
+	}
+	media, streams := can.media()
+	if can.Lists {
+		media = append(media, streams...)
+	}
+	return StatusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "406: Not Acceptable\n\nAvailable representations: %s", strings.Join(media, ", "))
+}
+
+// Negotiate is [Negotiate] after Check.
+func (a Accept) Negotiate(can Accepts) (Output, error) {
+	if a.clauses == nil {
+		return Output{Media: JSON, Pretty: wantsPretty(a.r)}, nil
+	}
+	for _, c := range a.clauses {
 		for _, media := range []string{JSON, YAML, Proto, CBOR} {
 			if c.media != media && c.media != "*/*" && c.media != "application/*" && (c.media != CBORWatch || media != CBOR) {
 				continue
 			}
 			if out, ok := can.match(media, c.params); ok {
 				if can.Stream && media == YAML {
-					return Output{}, can.refuse(clauses)
+					return Output{}, can.refuse()
 				}
-				out.Pretty = media == JSON && (out.Pretty || wantsPretty(r))
+				out.Pretty = media == JSON && (out.Pretty || wantsPretty(a.r))
 				return out, nil
 			}
 		}
 	}
-	return Output{}, can.refuse(clauses)
+	return Output{}, can.refuse()
 }
 
-// refuse returns the error of a client that accepts nothing of what can be written. Its words tell, as those of kube-apiserver
-// do, a media type that is unknown from one that is not written in this way.
-func (can Accepts) refuse(clauses []clause) error {
-	list, streams := []string{JSON, YAML}, []string{JSON + ";stream=watch"}
+// knows reports whether the endpoint has the media type of a clause.
+func (can Accepts) knows(c clause) bool {
+	switch c.media {
+	case JSON, YAML, "*/*", "application/*":
+		return true
+	case Proto:
+		return can.Proto
+	case CBOR:
+		return can.CBOR
+	}
+	return c.media == CBORWatch && can.Lists
+}
+
+// media returns the media types of objects, and of events of a watch.
+func (can Accepts) media() (list, streams []string) {
+	list, streams = []string{JSON, YAML}, []string{JSON + ";stream=watch"}
 	if can.Proto {
 		list, streams = append(list, Proto), append(streams, Proto+";stream=watch")
 	}
 	if can.CBOR {
 		list, streams = append(list, CBOR), append(streams, CBORWatch)
 	}
-	format, known := "406: Not Acceptable\n\nAvailable representations: %s", append(slices.Clip(list), "*/*")
-	if can.Lists {
-		known = append(known, CBORWatch)
+	return list, streams
+}
+
+// refuse returns the error of a client that accepts known media types, and nothing of what can be written in them.
+func (can Accepts) refuse() error {
+	list, streams := can.media()
+	if can.Stream {
+		list = streams
 	}
-	switch {
-	case slices.ContainsFunc(clauses, func(c clause) bool { return slices.Contains(known, c.media) }):
-		if format = "only the following media types are accepted: %s"; can.Stream {
-			list = streams
-		}
-	case can.Lists:
-		list = append(list, streams...)
-	}
-	return StatusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, format, strings.Join(list, ", "))
+	return StatusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "only the following media types are accepted: %s", strings.Join(list, ", "))
 }
 
 // wantsPretty reports whether the client, or a person with a browser, wants indented JSON.
@@ -108,6 +137,21 @@ type clause struct {
 	media  string
 	params map[string]string
 	q      float64
+}
+
+// Accept is what a client asks for.
+type Accept struct {
+	r       *http.Request
+	clauses []clause // nil without the header
+}
+
+// ParseAccept reads the header Accept of r.
+func ParseAccept(r *http.Request) Accept {
+	a := Accept{r: r}
+	if header := strings.Join(r.Header.Values("Accept"), ","); header != "" {
+		a.clauses = parseAccept(header)
+	}
+	return a
 }
 
 // parseAccept returns the clauses of an Accept header, best first: by q, then

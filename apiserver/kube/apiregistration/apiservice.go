@@ -65,7 +65,7 @@ func APIServices() apiserver.Resource {
 					}
 					return ps.List
 				},
-			}),
+			}, "spec", "metadata"),
 		},
 	})
 	r.Strategy.ValidateName = func(name string, _ bool) []string { return content.IsPathSegmentName(name) }

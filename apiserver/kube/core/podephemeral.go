@@ -22,10 +22,17 @@ func ephemeralContainers() apiserver.Subresource {
 
 // updateEphemeralContainers keeps everything else of the pod.
 func updateEphemeralContainers(pod, old *corev1.Pod) {
-	containers, managers, version := pod.Spec.EphemeralContainers, pod.ManagedFields, pod.ResourceVersion
+	asked := *pod
 	old.DeepCopyInto(pod)
-	pod.Spec.EphemeralContainers, pod.ManagedFields, pod.ResourceVersion = containers, managers, version
+	pod.Spec.EphemeralContainers = asked.Spec.EphemeralContainers
+	takeIdentity(pod, &asked)
 	pod.Generation = define.NextGeneration(old.Generation, define.Differ(&pod.Spec, &old.Spec))
+}
+
+// takeIdentity copies the metadata of asked that says which object, and what it was, the client means. Validation refuses
+// another UID.
+func takeIdentity(pod, asked *corev1.Pod) {
+	pod.UID, pod.ResourceVersion, pod.ManagedFields = asked.UID, asked.ResourceVersion, asked.ManagedFields
 }
 
 // validateEphemeralContainers allows containers to be added, and none to be changed or removed.

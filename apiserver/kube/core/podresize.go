@@ -25,13 +25,12 @@ func resize() apiserver.Subresource {
 func updatePodSize(pod, old *corev1.Pod) {
 	if slices.Equal(names(pod.Spec.Containers), names(old.Spec.Containers)) &&
 		slices.Equal(names(pod.Spec.InitContainers), names(old.Spec.InitContainers)) {
-		asked := pod.Spec
-		managers, version := pod.ManagedFields, pod.ResourceVersion
+		asked := *pod
 		old.DeepCopyInto(pod)
-		pod.ManagedFields, pod.ResourceVersion = managers, version
-		pod.Spec.Resources = asked.Resources
-		takeSizes(pod.Spec.Containers, asked.Containers)
-		takeSizes(pod.Spec.InitContainers, asked.InitContainers)
+		takeIdentity(pod, &asked)
+		pod.Spec.Resources = asked.Spec.Resources
+		takeSizes(pod.Spec.Containers, asked.Spec.Containers)
+		takeSizes(pod.Spec.InitContainers, asked.Spec.InitContainers)
 	}
 	pod.Generation = define.NextGeneration(old.Generation, define.Differ(&pod.Spec, &old.Spec))
 }

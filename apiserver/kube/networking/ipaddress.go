@@ -104,7 +104,7 @@ func ServiceCIDRs() apiserver.Resource {
 					old.Spec.DeepCopyInto(&c.Spec)
 				},
 				ValidateUpdate: func(*cidr, *cidr) field.ErrorList { return nil },
-			}),
+			}, "spec", "metadata"),
 		},
 	})
 }
