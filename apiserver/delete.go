@@ -290,6 +290,9 @@ func mark(m metav1.Object, now time.Time, seconds int64) {
 	}
 }
 
+// NoGarbageCollection is the policy of kinds whose objects own no others: events.
+const NoGarbageCollection metav1.DeletionPropagation = "NoGarbageCollection"
+
 // finalizers returns have with the finalizer of the garbage collector that the
 // propagation policy demands. Without a policy, either of the two stays if it is there;
 // otherwise the kind's own policy applies.
@@ -298,6 +301,7 @@ func (k *servedKind) finalizers(have []string, o *metav1.DeleteOptions) []string
 	//lint:ignore SA1019 old clients still send it
 	orphan := o.OrphanDependents
 	switch {
+	case policy == NoGarbageCollection:
 	case o.PropagationPolicy != nil:
 		policy = *o.PropagationPolicy
 	case orphan != nil && *orphan:

@@ -143,7 +143,7 @@ func FuzzAccept(f *testing.F) {
 	f.Add("application/vnd.kubernetes.protobuf;q=nan,text/*")
 	f.Fuzz(func(t *testing.T, accept string) {
 		r := &http.Request{URL: &url.URL{}, Header: http.Header{"Accept": {accept}}}
-		out, err := wire.Negotiate(r, wire.Accepts{Proto: true, Tables: true})
+		out, err := wire.Negotiate(r, wire.Accepts{Proto: true, Tables: true, Parts: true})
 		if err == nil && !slices.Contains([]string{wire.JSON, wire.YAML, wire.Proto}, out.Media) {
 			t.Errorf("%q gives %+v", accept, out)
 		}

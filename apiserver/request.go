@@ -49,7 +49,7 @@ func (q *request) accepts() wire.Accepts {
 	if q.ownType() {
 		proto = wire.CanProto(q.sub.newBody())
 	}
-	return wire.Accepts{Proto: proto, Tables: true, CBOR: true, Stream: q.info.Verb == "watch", Lists: q.info.Verb == "list" || q.info.Verb == "watch"}
+	return wire.Accepts{Proto: proto, Tables: !q.ownType() && q.kind.Answer == nil, Parts: true, CBOR: true, Stream: q.info.Verb == "watch", Lists: q.info.Verb == "list" || q.info.Verb == "watch"}
 }
 
 // bodyKind is the kind that the request's body and response are of.

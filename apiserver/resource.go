@@ -268,7 +268,7 @@ type Strategy struct {
 	// grace or finalizers (a namespace's phase becomes Terminating).
 	PrepareForDelete func(obj runtime.Object)
 	// GarbageCollection is the propagation policy of a delete that names none; empty is
-	// Background.
+	// Background. With [NoGarbageCollection], the object has no dependents, and policies mean nothing.
 	GarbageCollection metav1.DeletionPropagation
 	// Warnings returns what the response to the creation of obj warns of, or to the change of old into obj. Nil
 	// warns of nothing.

@@ -51,12 +51,21 @@ func (s *Server) readAdmitted(q *request) (body runtime.Object, dryRun bool, err
 		if _, ok := as[Deletion](q.sub); ok {
 			wipe(accessor(body)) // what a View gets may be a condition
 		}
-		err = q.sameObject(body)
+		err = q.namesObject(accessor(body))
 	}
 	if err == nil {
 		body, err = s.admitCreate(q, body, dryRun)
 	}
 	return body, dryRun, err
+}
+
+// namesObject checks that the body of a create that acts on an existing object names it. As in Kubernetes, a body without a name
+// is refused too.
+func (q *request) namesObject(m metav1.Object) error {
+	if m.GetName() != q.info.Name {
+		return badRequest("name in URL does not match name in %s object", q.bodyKind().Kind)
+	}
+	return q.sameNamespace(m)
 }
 
 // createView changes the object as the body demands: a binding.

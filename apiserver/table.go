@@ -140,12 +140,6 @@ func (q *request) checkShape() error {
 	if q.out.Shape != wire.Table {
 		return nil
 	}
-	switch {
-	case q.ownType():
-		return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "subresource %s has no table", q.sub.name)
-	case q.kind.Answer != nil:
-		return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "%s have no table", q.kind.Plural)
-	}
 	_, err := includeObject(q)
 	return err
 }
@@ -160,7 +154,7 @@ func (q *request) checkMetadata() error {
 	}
 	list := q.info.Verb == "list" || q.info.Verb == "deletecollection"
 	switch name += "." + gvk.Kind; {
-	case q.info.Verb == "watch", q.sub != nil && q.info.Verb == "create", q.info.Verb == "delete" && !q.kind.Strategy.ShowDeleted, list == q.out.List:
+	case q.info.Verb == "watch", q.sub != nil && q.info.Verb == "create" && !q.answers(), q.info.Verb == "delete" && !q.kind.Strategy.ShowDeleted, list == q.out.List:
 		return nil
 	case q.kind.Schema != nil:
 		name = "unstructured.Unstructured"
@@ -169,6 +163,12 @@ func (q *request) checkMetadata() error {
 		return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "you requested PartialObjectMetadata, but the requested object is a list (*%sList)", name)
 	}
 	return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "you requested PartialObjectMetadataList, but the requested object is not a list (*%s)", name)
+}
+
+// answers reports whether a create is of a question, whose answer is an object.
+func (q *request) answers() bool {
+	_, ok := as[Question](q.sub)
+	return ok
 }
 
 // tableOf is a table of one row.

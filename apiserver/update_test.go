@@ -150,7 +150,8 @@ func TestBindingSubresource(t *testing.T) {
 	a.want(a.do("POST", podPath+"/p/binding?dryRun=All", bind), 201, "")
 	a.want(a.do("POST", podPath+"/p/binding", bind), 201, "")
 	a.want(a.do("POST", podPath+"/p/binding", bind), 409, `pod is already assigned to node "n1"`)
-	a.want(a.do("POST", podPath+"/other/binding", bind), 400, "does not match the name on the URL")
+	a.want(a.do("POST", podPath+"/other/binding", bind), 400, "name in URL does not match name in Binding object")
+	a.want(a.do("POST", podPath+"/p/binding", `{"apiVersion":"v1","kind":"Binding","target":{"kind":"Node","name":"n1"}}`), 400, "name in URL does not match name in Binding object")
 	if got := into[corev1.Pod](t, a.do("GET", podPath+"/p", "")); got.Spec.NodeName != "n1" {
 		t.Errorf("node %q", got.Spec.NodeName)
 	}

@@ -105,7 +105,7 @@ func TestAgainstAServer(t *testing.T) {
 			if _, err := pods.Get(ctx, name, "web"); !apierrors.IsNotFound(err) {
 				t.Errorf("after the deletion: %v", err)
 			}
-			if err := pods.Post(ctx, name, "web", "eviction", &policyv1.Eviction{}); !apierrors.IsNotFound(err) {
+			if err := pods.Post(ctx, name, "web", "eviction", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "web"}}); !apierrors.IsNotFound(err) {
 				t.Errorf("evicting what is gone: %v", err)
 			}
 			sink := &recorder{stop: cancel, last: "remove"}

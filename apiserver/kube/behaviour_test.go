@@ -147,7 +147,6 @@ func TestBinding(t *testing.T) {
 			`Operation cannot be fulfilled on pods/binding "web": Precondition failed: UID in precondition: w, UID in object meta: u`},
 		{"another version", `{metadata: {name: web, resourceVersion: "6"}}`, `{metadata: {resourceVersion: "5"}, target: {name: n1}}`,
 			`Operation cannot be fulfilled on pods/binding "web": Precondition failed: ResourceVersion in precondition: 5, ResourceVersion in object meta: 6`},
-		{"another name", `{metadata: {name: web}}`, `{metadata: {name: db}, target: {name: n1}}`, "name in URL does not match name in Binding object"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := subresource[apiserver.View](t, "pods", "binding")
@@ -255,6 +254,7 @@ func TestScaleRefused(t *testing.T) {
 		{autoscalingv1.Scale{ObjectMeta: named, Spec: autoscalingv1.ScaleSpec{Replicas: -1}}, apierrors.IsInvalid},
 		{autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: types.UID("x")}}, apierrors.IsConflict},
 		{autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", Annotations: map[string]string{"a b": ""}}}, apierrors.IsInvalid},
+		{autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", Finalizers: []string{"x"}}}, apierrors.IsInvalid},
 	} {
 		if err := s.Into(d, &c.scale); !c.check(err) || d.Spec.Replicas != nil {
 			t.Errorf("Into(%v) = %v and %v replicas, want a refusal that changes nothing", c.scale, err, d.Spec.Replicas)

@@ -36,7 +36,8 @@ type Output struct {
 // Accepts says what an endpoint can write beside JSON.
 type Accepts struct {
 	Proto  bool // the objects themselves as protobuf
-	Tables bool // tables and metadata only
+	Tables bool // tables
+	Parts  bool // metadata only
 	CBOR   bool
 	Groups bool // aggregated discovery
 	Stream bool // events of a watch, which cannot be YAML
@@ -204,7 +205,7 @@ func (can Accepts) match(media string, params map[string]string) (Output, bool) 
 	case as == "Table" && meta && can.Tables:
 		out.Shape = Table
 		return out, media == JSON || media == YAML
-	case (as == "PartialObjectMetadata" || as == "PartialObjectMetadataList") && meta && can.Tables:
+	case (as == "PartialObjectMetadata" || as == "PartialObjectMetadataList") && meta && can.Parts:
 		out.Shape, out.List = Metadata, as == "PartialObjectMetadataList"
 		return out, true
 	case as == "APIGroupDiscoveryList" && version == "apidiscovery.k8s.io/v2" && can.Groups:

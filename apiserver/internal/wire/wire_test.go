@@ -17,7 +17,7 @@ import (
 
 func TestNegotiate(t *testing.T) {
 	const table, metadata, groups = ";as=Table;v=v1;g=meta.k8s.io", ";as=PartialObjectMetadata;v=v1;g=meta.k8s.io", ";as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io"
-	all := Accepts{Proto: true, Tables: true, Groups: true}
+	all := Accepts{Proto: true, Tables: true, Parts: true, Groups: true}
 	for _, test := range []struct {
 		accept string
 		can    Accepts

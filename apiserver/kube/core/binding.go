@@ -33,9 +33,6 @@ func binding() apiserver.Subresource {
 // bind assigns pod to the node that b names, once. A second binding is a conflict even if it names
 // the same node, so that one of two schedulers learns that it lost.
 func bind(pod *corev1.Pod, b *corev1.Binding) error {
-	if b.Name != "" && b.Name != pod.Name {
-		return apierrors.NewBadRequest("name in URL does not match name in Binding object")
-	}
 	if errs := validateBinding(b); len(errs) > 0 {
 		return invalid.Object(schema.GroupKind{Kind: "Binding"}, pod.Name, errs)
 	}

@@ -19,7 +19,7 @@ const eventTTL = time.Hour
 
 // Events returns the resource of the kind Event.
 func Events() apiserver.Resource {
-	return apiserver.For(kinds.Events, apiserver.Resource{
+	r := apiserver.For(kinds.Events, apiserver.Resource{
 		TTL: eventTTL, CreateOnUpdate: true,
 		Strategy: define.Strategy[*corev1.Event]{
 			Validate:       validateEvent,
@@ -40,6 +40,8 @@ func Events() apiserver.Resource {
 			"type":                           func(e *corev1.Event) string { return e.Type },
 		}.Erase(),
 	})
+	r.Strategy.GarbageCollection = apiserver.NoGarbageCollection
+	return r
 }
 
 // eventColumns returns the columns of events, the name last. The server leaves out its own column

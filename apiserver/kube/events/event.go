@@ -33,6 +33,7 @@ func Events() apiserver.Resource {
 		},
 		Fields: map[string]func(runtime.Object) string{},
 	})
+	r.Strategy.GarbageCollection = older.Strategy.GarbageCollection
 	for _, c := range older.Columns {
 		value := c.Value
 		c.Value = func(obj runtime.Object) any { return value(olderEvent(obj.(*eventsv1.Event))) }

@@ -70,6 +70,7 @@ func showScale(v Scaled) (*autoscalingv1.Scale, error) {
 func setScale(v Scaled, s *autoscalingv1.Scale, resource schema.GroupResource) error {
 	var ps check.Problems
 	ps.All(validation.ValidateObjectMeta(&s.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata")))
+	ps.All(apiserver.QualifiedFinalizers(s.Finalizers, nil))
 	ps.NotNegative(field.NewPath("spec", "replicas"), int64(s.Spec.Replicas))
 	if len(ps.List) > 0 {
 		return invalid.Object(scaleGVK.GroupKind(), v.Meta.GetName(), ps.List)
