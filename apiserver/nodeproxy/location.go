@@ -36,12 +36,16 @@ func (b *backend) relocate(answer *http.Response, client *http.Request) {
 	for _, name := range corsHeaders {
 		answer.Header.Del(name)
 	}
-	to, err := url.Parse(answer.Header.Get("Location"))
-	if err != nil || b.prefix == "" || !strings.HasPrefix(to.Path, "/") {
-		return // nowhere, or relative to where the client is
+	if to, err := url.Parse(answer.Header.Get("Location")); err == nil && b.through(to, client) {
+		answer.Header.Set("Location", to.String())
 	}
-	if to.Host != "" && to.Host != b.url.Host && to.Host != client.Host {
-		return // another server
+}
+
+// through changes a link of the server's so that it leads through the proxy, and reports whether it has: not one that is relative
+// to where the client is, nor one to another server.
+func (b *backend) through(to *url.URL, client *http.Request) bool {
+	if b.prefix == "" || !strings.HasPrefix(to.Path, "/") || to.Host != "" && to.Host != b.url.Host && to.Host != client.Host {
+		return false
 	}
 	if to.Host == "" || to.Host != client.Host {
 		to.Scheme, to.Host = "", ""
@@ -49,9 +53,9 @@ func (b *backend) relocate(answer *http.Response, client *http.Request) {
 	if !strings.HasPrefix(to.Path, b.prefix) {
 		slash := strings.HasSuffix(to.Path, "/")
 		to.Path, to.RawPath = path.Join(b.prefix, path.Clean(to.Path)), ""
-		if slash {
+		if slash && !strings.HasSuffix(to.Path, "/") {
 			to.Path += "/"
 		}
 	}
-	answer.Header.Set("Location", to.String())
+	return true
 }
