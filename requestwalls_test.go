@@ -123,6 +123,7 @@ var requestWalls = []wall{
 		{"internal/upgraded", "streams are bounded in one way at both ends"},
 		{"k8s.io/api/core", kubeTypes},
 		{"k8s.io/api/discovery", kubeTypes},
+		{"golang.org/x/net/html", "links of pages are rewritten"},
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},
 	}},
