@@ -493,7 +493,6 @@ var otherWalls = []wall{
 	{packages: "pki/clusterinfo", closed: true},
 	{packages: "pki/servingcert", may: []allowance{{"pki", itsRoom}, {"internal/certfile", "clients and servers follow their files in one way"}, {"internal/lastvalid", "files that change are followed in one way"}}},
 	{packages: "pki", closed: true, may: []allowance{{"authn/user", sharedNoun}, {"internal/wholefile", "files are written whole or not at all in one way"}}},
-
 	{packages: "internal/scenario", closed: true, may: []allowance{
 		{"github.com/rogpeppe/go-internal", "the language of the scripts"},
 	}},

@@ -130,7 +130,7 @@ func (b *bench) measure(c costly, sizes ...int) {
 		fmt.Fprintf(&line, " %dkB:%dms,%dMB,%d", len(body)>>10, took.Milliseconds(), allocated>>20, code)
 		// A body that is n times as long takes no more than about n times as long.
 		each := float64(took) / float64(len(body))
-		if dearest > 0 && took > 200*time.Millisecond && each > 3*dearest {
+		if dearest > 0 && took > 500*time.Millisecond && each > 3*dearest {
 			b.t.Errorf("%s: a byte of a body of %d bytes takes %.0f ns, and at most %.0f ns of a shorter one, want time that grows with the size", c.name, len(body), each, dearest)
 		}
 		longest, shorter = max(longest, took), len(body)
