@@ -79,6 +79,11 @@ definitions:
 walk: compat-tools
 	@CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -tags=$(TAGS)" go test -C compat -count=1 -timeout 3h -v -run TestWalk ./walk -part 1 $(ARGS)
 
+# The clients for JavaScript, which npm downloads; it needs Node.js.
+.PHONY: npm-clients
+npm-clients: build
+	@CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -tags=$(TAGS),npm" go test -C compat -count=1 -timeout 10m -v -run TestNPM .
+
 # The integration suites of controller-runtime, which use envtest, on examples/envtest.
 .PHONY: envtest-suites
 envtest-suites:

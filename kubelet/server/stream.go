@@ -134,7 +134,7 @@ func (s *Server) portForward(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer, err := s.config.Runtime.PortForward(r.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: sandbox, Port: ports})
-	s.stream(w, r, s.streams, answer.GetUrl(), err, nil)
+	s.stream(w, r, s.streams, answer.GetUrl(), err, nil, ports...)
 }
 
 // labelPodUID is the kubelet's label for the UID of a sandbox's pod.
@@ -156,8 +156,8 @@ func (s *Server) sandbox(ctx context.Context, pod *corev1.Pod) (string, error) {
 }
 
 // stream connects the client to the runtime's address, or answers with err. A command has streams, a
-// port-forward has none.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, through http.RoundTripper, address string, err error, command *streams) {
+// port-forward has none, and ports.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, through http.RoundTripper, address string, err error, command *streams, ports ...int32) {
 	if err != nil {
 		http.Error(w, status.Convert(err).Message(), runtimeCode(err))
 		return
@@ -167,7 +167,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, through http.Rou
 		http.Error(w, "the runtime gave no URL to stream to", http.StatusInternalServerError)
 		return
 	}
-	if s.translate(w, r, through, to, command) {
+	if s.translate(w, r, through, to, command, ports) {
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())

@@ -9,16 +9,24 @@ import (
 )
 
 // translate serves a WebSocket in a subprotocol that is translated to SPDY for the runtime, and
-// reports whether it has. The runtime gets all others as they are, among them the versions 1 to 3.
-func (s *Server) translate(w http.ResponseWriter, r *http.Request, through http.RoundTripper, to *url.URL, command *streams) bool {
+// reports whether it has. The runtime gets all others as they are, among them the versions 1 to 3. Without a command, it is for
+// ports.
+func (s *Server) translate(w http.ResponseWriter, r *http.Request, through http.RoundTripper, to *url.URL, command *streams, ports []int32) bool {
 	offered := translate.Offered(r)
 	t := translate.Translator{Transport: through, Limits: s.config.Streams, Log: s.config.Log}
 	if command == nil {
-		protocols := translate.Tunnelled(offered)
-		if len(protocols) > 0 {
+		if protocols := translate.Tunnelled(offered); len(protocols) > 0 {
 			t.Tunnel(w, r, to, protocols)
+			return true
 		}
-		return len(protocols) > 0
+		p, ok := channel.ChooseForward(offered, len(ports))
+		switch {
+		case ok && len(ports) == 0:
+			http.Error(w, `query parameter "port" is required`, http.StatusBadRequest)
+		case ok:
+			t.Forward(w, r, to, p, ports)
+		}
+		return ok
 	}
 	p, ok := channel.Choose(offered)
 	if ok {

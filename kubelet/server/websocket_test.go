@@ -344,7 +344,8 @@ func TestWebSocketRefused(t *testing.T) {
 	refuse("/portForward/default/web", 502, "the runtime's stream could not be reached\n", "SPDY/3.1+portforward.k8s.io")
 	k.runtime.stream = spdyRuntime(t, 4, func(process) { t.Error("a command was run") })
 	refuse(execPath, 400, "only SPDY is spoken here\n", "v3.channel.k8s.io")
-	refuse("/portForward/default/web", 400, "only SPDY is spoken here\n", "v4.channel.k8s.io")
+	refuse("/portForward/default/web", 400, "query parameter \"port\" is required\n", "v4.channel.k8s.io")
+	refuse("/portForward/default/web?port=80", 400, "only SPDY is spoken here\n", v5)
 	for header, want := range map[string]string{"Sec-Websocket-Version": "unsupported version", "Sec-Websocket-Key": "not a websocket handshake"} {
 		r, err := http.NewRequestWithContext(t.Context(), "GET", k.url+execPath, nil)
 		if err != nil {
@@ -361,6 +362,41 @@ func TestWebSocketRefused(t *testing.T) {
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), want) || answer.Header.Get("Sec-Websocket-Version") != "13" {
 			t.Errorf("%s: %s %s, %v", header, answer.Status, text, err)
+		}
+	}
+}
+
+// TestWebSocketPort: data and the error of a port are channels, each of which begins with the port; the connection ends with
+// that of the port.
+func TestWebSocketPort(t *testing.T) {
+	k := start(t, nil)
+	headers := make(chan http.Header, 10)
+	k.runtime.stream = spdyRuntime(t, 2, func(p process) {
+		headers <- p[corev1.StreamTypeData].Headers()
+		said := make([]byte, 5)
+		if _, err := io.ReadFull(p[corev1.StreamTypeData], said); err != nil {
+			t.Errorf("the port reads %q, %v, want hello", said, err)
+		}
+		io.WriteString(p[corev1.StreamTypeData], "heard "+string(said))
+		io.WriteString(p[corev1.StreamTypeError], "and failed")
+		p[corev1.StreamTypeData].Close()
+		p[corev1.StreamTypeError].Close()
+	})
+	for _, protocol := range []string{"v4.channel.k8s.io", "v4.base64.channel.k8s.io"} {
+		base64ed := protocol != "v4.channel.k8s.io"
+		ws := k.mustWebSocket("/portForward/default/web?port=258", "v5.channel.k8s.io", protocol)
+		message := "\x00hello"
+		if base64ed {
+			message = "0" + base64.StdEncoding.EncodeToString([]byte("hello"))
+		}
+		send(t, ws, message)
+		got, err := collect(ws, base64ed)
+		want := [5]string{"\x02\x01heard hello", "\x02\x01and failed"}
+		if ws.Subprotocol() != protocol || got != want || !websocket.IsCloseError(err, websocket.CloseNormalClosure) {
+			t.Errorf("%s: %s says %q, %v, want %q", protocol, ws.Subprotocol(), got, err, want)
+		}
+		if h := <-headers; h.Get(corev1.PortHeader) != "258" {
+			t.Errorf("%s: the runtime gets %v, want the port 258", protocol, h)
 		}
 	}
 }

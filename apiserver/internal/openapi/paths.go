@@ -100,6 +100,7 @@ func (r Resource) addPaths(s schemas, paths map[string]*pathItem, options reflec
 		})
 	}
 	r.addConnections(paths, collection+"/{name}", placed)
+	r.addWatches(s, paths)
 }
 
 // add adds a path unless it has no operations.
@@ -119,6 +120,8 @@ var named = map[string]struct{ id, object, sub string }{
 	"patch":            {"patch", "partially update the specified KIND", "partially update SUB of the specified KIND"},
 	"delete":           {"delete", "delete ONE", "delete SUB of ONE"},
 	"deletecollection": {"delete", "delete collection of KIND", ""},
+	"watchlist":        {"watch", watchesList, ""},
+	"watch":            {"watch", watchesObject, ""},
 }
 
 // describe gives the operation for verb on the object, or on its subresource sub, the id and the

@@ -18,7 +18,7 @@ func TestOperations(t *testing.T) {
 	data, err := BuildV2("Shop", "v1", []Resource{
 		{
 			Path: "/apis/shop.example.com/v1", Plural: "orders", Namespaced: true, Kind: kind,
-			Verbs: []string{"create", "get", "list", "update", "patch", "delete", "deletecollection"},
+			Verbs: []string{"create", "get", "list", "update", "patch", "delete", "deletecollection", "watch"},
 			Type:  reflect.TypeFor[corev1.ConfigMap](), List: reflect.TypeFor[corev1.ConfigMapList](),
 			Subs: []Sub{{Name: "status", Verbs: []string{"get"}, Kind: kind, Type: reflect.TypeFor[corev1.ConfigMap]()}},
 		},
@@ -48,6 +48,12 @@ func TestOperations(t *testing.T) {
 		{one + "/{name}", "patch"}:      {"patchShopExampleComV1NamespacedOrder", "partially update the specified Order"},
 		{one + "/{name}", "delete"}:     {"deleteShopExampleComV1NamespacedOrder", "delete an Order"},
 		{one + "/{name}/status", "get"}: {"readShopExampleComV1NamespacedOrderStatus", "read status of the specified Order"},
+		{root + "/watch/orders", "get"}: {"watchShopExampleComV1OrderListForAllNamespaces",
+			"watch individual changes to a list of Order. deprecated: use the 'watch' parameter with a list operation instead."},
+		{root + "/watch/namespaces/{namespace}/orders", "get"}: {"watchShopExampleComV1NamespacedOrderList",
+			"watch individual changes to a list of Order. deprecated: use the 'watch' parameter with a list operation instead."},
+		{root + "/watch/namespaces/{namespace}/orders/{name}", "get"}: {"watchShopExampleComV1NamespacedOrder",
+			"watch changes to an object of kind Order. deprecated: use the 'watch' parameter with a list operation instead, filtered to a single item with the 'fieldSelector' parameter."},
 	}
 	for path, item := range got.Paths {
 		for method, data := range item {
@@ -70,7 +76,7 @@ func TestOperations(t *testing.T) {
 			}
 		}
 	}
-	if len(want) > 0 || len(got.Paths) != 5 {
+	if len(want) > 0 || len(got.Paths) != 8 {
 		t.Errorf("not there: %v; %d paths", want, len(got.Paths))
 	}
 }

@@ -1,4 +1,4 @@
-// Package channel frames the streams of a remote command in WebSocket messages: the subprotocols
+// Package channel frames the streams of a remote command, or of forwarded ports, in WebSocket messages: the subprotocols
 // v5.channel.k8s.io, v4.channel.k8s.io and v4.base64.channel.k8s.io
 // (https://kubernetes.io/docs/reference/using-api/websockets/). It does no IO of its own and keeps
 // no state.
@@ -36,14 +36,16 @@ type Protocol struct {
 	Text bool
 	// closes reports whether there is a close signal.
 	closes bool
+	// channels is how many channels there are.
+	channels byte
 }
 
 // Protocols returns the subprotocols, the best first.
 func Protocols() []Protocol {
 	return []Protocol{
-		{Name: "v5.channel.k8s.io", closes: true},
-		{Name: "v4.channel.k8s.io"},
-		{Name: "v4.base64.channel.k8s.io", Text: true},
+		{Name: "v5.channel.k8s.io", closes: true, channels: channels},
+		{Name: "v4.channel.k8s.io", channels: channels},
+		{Name: "v4.base64.channel.k8s.io", Text: true, channels: channels},
 	}
 }
 
@@ -51,6 +53,22 @@ func Protocols() []Protocol {
 func Choose(offered []string) (p Protocol, ok bool) {
 	for _, p := range Protocols() {
 		if slices.Contains(offered, p.Name) {
+			return p, true
+		}
+	}
+	return Protocol{}, false
+}
+
+// Most ports that can be forwarded by one connection: each has two channels.
+const maxPorts = closeSignal / 2
+
+// ChooseForward returns the best subprotocol among those that a client offers for the ports of a pod. It is ok if there is one
+// that can forward that many. Port number n has the channel 2n for data and 2n+1 for an error; each begins with the port in two
+// bytes, the lower one first. There is no version 5.
+func ChooseForward(offered []string, ports int) (p Protocol, ok bool) {
+	for _, p := range Protocols() {
+		if !p.closes && ports <= maxPorts && slices.Contains(offered, p.Name) {
+			p.channels = byte(2 * ports)
 			return p, true
 		}
 	}
@@ -87,7 +105,7 @@ func (p Protocol) Parse(message io.Reader) (Message, error) {
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return Message{}, err
 		}
-		if n != 1 || head[1] >= channels {
+		if n != 1 || head[1] >= p.channels {
 			return Message{}, errClose
 		}
 		return Message{Channel: head[1], Close: true}, nil
@@ -97,7 +115,7 @@ func (p Protocol) Parse(message io.Reader) (Message, error) {
 		m.Channel -= '0'
 		m.Data = base64.NewDecoder(base64.StdEncoding, message)
 	}
-	if m.Channel >= channels {
+	if m.Channel >= p.channels {
 		return Message{}, nil
 	}
 	return m, nil

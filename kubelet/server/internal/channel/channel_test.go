@@ -134,3 +134,23 @@ func TestAppend(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func TestChooseForward(t *testing.T) {
+	all := []string{"v5.channel.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io"}
+	for _, c := range []struct {
+		offered []string
+		ports   int
+		want    string
+	}{{all, 1, "v4.channel.k8s.io"}, {all[:1], 1, ""}, {all[2:], 127, "v4.base64.channel.k8s.io"}, {all, 128, ""}, {nil, 1, ""}} {
+		if p, ok := ChooseForward(c.offered, c.ports); p.Name != c.want || ok != (c.want != "") {
+			t.Errorf("ChooseForward(%q, %d) = %q, %v, want %q", c.offered, c.ports, p.Name, ok, c.want)
+		}
+	}
+	p, _ := ChooseForward(all, 20)
+	if m, err := p.Parse(strings.NewReader("\x26x")); err != nil || m.Channel != 38 || m.Data == nil {
+		t.Errorf("Parse(channel 38 of 20 ports) = %+v, %v, want its data", m, err)
+	}
+	if m, err := p.Parse(strings.NewReader("\x28x")); err != nil || m.Data != nil {
+		t.Errorf("Parse(channel 40 of 20 ports) = %+v, %v, want nothing", m, err)
+	}
+}

@@ -36,9 +36,34 @@ type Streams struct{ Stdin, Stdout, Stderr, TTY bool }
 // Command connects a client to a command, or to a container that is attached to, at the runtime's
 // address.
 func (t *Translator) Command(w http.ResponseWriter, r *http.Request, to *url.URL, p channel.Protocol, want Streams) {
+	t.connect(w, r, to, commandProtocol, p, func(c *connection, conn *spdystream.Connection) (map[byte]io.WriteCloser, carry, error) {
+		status, outputs, inputs, err := c.open(conn, want)
+		return inputs, func(ctx context.Context, failed error) error {
+			var text []byte
+			if failed == nil {
+				if text, err = c.send(status, outputs); err != nil {
+					return err
+				}
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return c.write(channel.Error, statusOrError(text))
+		}, err
+	})
+}
+
+// carry sends what the streams of a connection have to the client. Failed is why they are not all open.
+type carry func(ctx context.Context, failed error) error
+
+// begin opens streams, of which it returns those that the client writes to by their channels.
+type begin func(*connection, *spdystream.Connection) (map[byte]io.WriteCloser, carry, error)
+
+// connect connects a client to the runtime's address, in the version of its streams.
+func (t *Translator) connect(w http.ResponseWriter, r *http.Request, to *url.URL, version string, p channel.Protocol, open begin) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	answer, ok := t.dial(ctx, w, to, []string{commandProtocol})
+	answer, ok := t.dial(ctx, w, to, []string{version})
 	if !ok {
 		return
 	}
@@ -54,14 +79,14 @@ func (t *Translator) Command(w http.ResponseWriter, r *http.Request, to *url.URL
 		backend.Close()
 		ws.Close()
 	})()
-	c := &command{ws: ws, protocol: p, cancel: cancel}
-	if err := c.run(ctx, spdyConn{ReadWriteCloser: backend}, want); err != nil {
+	c := &connection{ws: ws, protocol: p, cancel: cancel}
+	if err := c.run(ctx, spdyConn{ReadWriteCloser: backend}, open); err != nil {
 		t.Log.V(1).Info("stream failed", "error", err.Error())
 	}
 }
 
-// command is the connection of a client and the streams of its command.
-type command struct {
+// connection is that of a client, and its streams.
+type connection struct {
 	ws       *websocket.Conn
 	protocol channel.Protocol
 	cancel   func() // ends both connections
@@ -71,8 +96,8 @@ type command struct {
 	replies sync.WaitGroup // goroutines that wait for replies
 }
 
-// run carries the streams until the command or the client's connection ends.
-func (c *command) run(ctx context.Context, backend spdyConn, want Streams) error {
+// run carries the streams until they or the client's connection end.
+func (c *connection) run(ctx context.Context, backend spdyConn, open begin) error {
 	conn, err := spdystream.NewConnection(backend, false)
 	if err != nil {
 		return err
@@ -94,7 +119,7 @@ func (c *command) run(ctx context.Context, backend spdyConn, want Streams) error
 		<-served
 		c.replies.Wait()
 	}()
-	status, outputs, inputs, failed := c.open(conn, want)
+	inputs, carry, failed := open(c, conn)
 	defer context.AfterFunc(ctx, end)()
 	failed = errors.Join(failed, c.awaitReplies(served))
 	if failed != nil {
@@ -110,21 +135,14 @@ func (c *command) run(ctx context.Context, backend spdyConn, want Streams) error
 		c.cancel()
 		<-received
 	}()
-	var text []byte
-	if failed == nil {
-		text, err = c.send(status, outputs)
-	}
-	if err != nil || ctx.Err() != nil {
-		return errors.Join(failed, err, ctx.Err())
-	}
-	if err := c.write(channel.Error, statusOrError(text)); err != nil {
-		return err
+	if err := carry(ctx, failed); err != nil {
+		return errors.Join(failed, err)
 	}
 	return errors.Join(failed, finish(ctx, c.ws, received))
 }
 
 // open creates the streams of a command, in the order of Kubernetes' clients.
-func (c *command) open(conn *spdystream.Connection, want Streams) (status io.Reader, outputs map[byte]io.Reader, inputs map[byte]io.WriteCloser, err error) {
+func (c *connection) open(conn *spdystream.Connection, want Streams) (status io.Reader, outputs map[byte]io.Reader, inputs map[byte]io.WriteCloser, err error) {
 	outputs, inputs = map[byte]io.Reader{}, map[byte]io.WriteCloser{}
 	for _, s := range []struct {
 		number byte
@@ -140,13 +158,10 @@ func (c *command) open(conn *spdystream.Connection, want Streams) (status io.Rea
 		if !s.want {
 			continue
 		}
-		headers := http.Header{}
-		headers.Set(corev1.StreamType, s.kind)
-		stream, err := conn.CreateStream(headers, nil, false)
+		stream, err := c.stream(conn, http.Header{corev1.StreamType: {s.kind}})
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		c.streams = append(c.streams, stream)
 		switch s.number {
 		case channel.Error:
 			status = stream
@@ -159,8 +174,21 @@ func (c *command) open(conn *spdystream.Connection, want Streams) (status io.Rea
 	return status, outputs, inputs, nil
 }
 
+// stream creates a stream.
+func (c *connection) stream(conn *spdystream.Connection, headers http.Header) (*spdystream.Stream, error) {
+	canonical := http.Header{}
+	for name, values := range headers {
+		canonical[http.CanonicalHeaderKey(name)] = values
+	}
+	stream, err := conn.CreateStream(canonical, nil, false)
+	if err == nil {
+		c.streams = append(c.streams, stream)
+	}
+	return stream, err
+}
+
 // awaitReplies waits until the runtime has accepted all streams.
-func (c *command) awaitReplies(served <-chan struct{}) error {
+func (c *connection) awaitReplies(served <-chan struct{}) error {
 	replied := make(chan error, len(c.streams))
 	for _, stream := range c.streams {
 		c.replies.Go(func() { replied <- c.awaitReply(stream, served) })
@@ -174,7 +202,7 @@ func (c *command) awaitReplies(served <-chan struct{}) error {
 
 // awaitReply waits for the reply to a stream. It does not return before Serve has ended or handled
 // the reply, because Serve hands a refusal to a waiter.
-func (c *command) awaitReply(stream *spdystream.Stream, served <-chan struct{}) error {
+func (c *connection) awaitReply(stream *spdystream.Stream, served <-chan struct{}) error {
 	for begun := time.Now(); ; {
 		if err := stream.WaitTimeout(replyPoll); !errors.Is(err, spdystream.ErrTimeout) {
 			return err
@@ -191,7 +219,7 @@ func (c *command) awaitReply(stream *spdystream.Stream, served <-chan struct{}) 
 }
 
 // send sends the outputs of the command until all have ended, and returns its status.
-func (c *command) send(status io.Reader, outputs map[byte]io.Reader) ([]byte, error) {
+func (c *connection) send(status io.Reader, outputs map[byte]io.Reader) ([]byte, error) {
 	first := channel.Error
 	for number := range outputs {
 		first = min(first, number)
@@ -199,6 +227,14 @@ func (c *command) send(status io.Reader, outputs map[byte]io.Reader) ([]byte, er
 	if err := c.write(first, nil); err != nil { // as in Kubernetes: the connection is there
 		return nil, err
 	}
+	if err := c.sendAll(outputs); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(status, maxStatus))
+}
+
+// sendAll sends what the client reads, by its channels, until all have ended.
+func (c *connection) sendAll(outputs map[byte]io.Reader) error {
 	ends := make(chan error, len(outputs))
 	for number, from := range outputs {
 		go func() {
@@ -213,13 +249,10 @@ func (c *command) send(status io.Reader, outputs map[byte]io.Reader) ([]byte, er
 	for range outputs {
 		failed = errors.Join(failed, <-ends)
 	}
-	if failed != nil {
-		return nil, failed
-	}
-	return io.ReadAll(io.LimitReader(status, maxStatus))
+	return failed
 }
 
-func (c *command) sendOutput(number byte, from io.Reader) error {
+func (c *connection) sendOutput(number byte, from io.Reader) error {
 	buffer := make([]byte, pieceSize)
 	for {
 		n, err := from.Read(buffer)
@@ -238,7 +271,7 @@ func (c *command) sendOutput(number byte, from io.Reader) error {
 }
 
 // write sends one message.
-func (c *command) write(number byte, data []byte) error {
+func (c *connection) write(number byte, data []byte) error {
 	kind := websocket.BinaryMessage
 	if c.protocol.Text {
 		kind = websocket.TextMessage
@@ -251,7 +284,7 @@ func (c *command) write(number byte, data []byte) error {
 
 // receive copies the client's messages to the inputs of the command until the client's connection
 // ends. Data for what is not open are discarded, as in Kubernetes.
-func (c *command) receive(inputs map[byte]io.WriteCloser) error {
+func (c *connection) receive(inputs map[byte]io.WriteCloser) error {
 	buffer := make([]byte, pieceSize)
 	for {
 		_, message, err := c.ws.NextReader()
