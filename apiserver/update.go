@@ -246,15 +246,6 @@ func (q *request) newBody() runtime.Object {
 	return q.kind.New()
 }
 
-// sameObject checks that the body is about the object in the URL.
-func (q *request) sameObject(body runtime.Object) error {
-	m := accessor(body)
-	if m.GetName() == "" && q.ownType() {
-		m.SetName(q.info.Name)
-	}
-	return q.sameName(m)
-}
-
 // sameName checks name and namespace against the URL, and completes the latter.
 func (q *request) sameName(m metav1.Object) error {
 	if m.GetName() != q.info.Name {
@@ -309,16 +300,17 @@ func (s *Server) patch(q *request) error {
 
 // checkPatch fails if the body is a patch in a media type that the kind does not take. The words are those of kube-apiserver.
 func (q *request) checkPatch() error {
-	known := q.kind.patches()
-	switch {
-	case q.info.Verb != "patch", slices.Contains(known, wire.ContentType(q.r)):
+	if q.info.Verb != "patch" {
 		return nil
-	case wire.ContentType(q.r) == wire.CBORApply: // which is read as another one
+	}
+	switch known, media := q.kind.patches(), wire.ContentType(q.r); {
+	case slices.Contains(known, media), media == wire.CBORApply: // which is read as another one
 		return nil
 	case q.kind.Schema != nil:
 		return wire.UnsupportedMedia(strings.Join(known, ", "))
+	default:
+		return statusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "415: Unsupported Media Type")
 	}
-	return statusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "415: Unsupported Media Type")
 }
 
 // patches returns the media types of patches that the kind takes.
