@@ -24,7 +24,7 @@ import (
 )
 
 // containerdCommands: of 300 commands that clients run at once in a container, each ends or is refused within
-// 40 s, a probe of the pod runs beside them, and afterwards nothing of them is left.
+// 50 s, a probe of the pod runs beside them, and afterwards nothing of them is left.
 func containerdCommands(t *testing.T, r *rig) {
 	dial, stop := serveStreams(t, r)
 	defer stop()
@@ -36,7 +36,7 @@ func containerdCommands(t *testing.T, r *rig) {
 	created := r.api.create(pod)
 	up := r.api.await(t, "commands", "running", running)
 	goroutines := runtime.NumGoroutine()
-	const clients, patience = 300, 40 * time.Second
+	const clients, patience = 300, 50 * time.Second
 	results := make(chan string, clients)
 	var all sync.WaitGroup
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -16,11 +16,11 @@ import (
 // containerd's slows down by far more than their number when it starts more than eight commands at once.
 const (
 	// startsAtOnce bounds the commands of a pod that start at the same time.
-	startsAtOnce = 8
+	startsAtOnce = 4
 	// startTime bounds the time that a command takes to start: no runtime says when it has.
 	startTime = time.Second
 	// startWait bounds the time that a client waits for its command to be started.
-	startWait = 20 * time.Second
+	startWait = 30 * time.Second
 )
 
 // starts lets the commands of a pod start a few at a time. The zero starts has none.

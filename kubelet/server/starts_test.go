@@ -42,7 +42,7 @@ func TestStarts(t *testing.T) {
 	})
 }
 
-// TestStartsEnd: a client whose command cannot be started gets its answer after 20 s.
+// TestStartsEnd: a client whose command cannot be started gets its answer after 30 s.
 func TestStartsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s starts
