@@ -187,7 +187,8 @@ func (r *Resource) openAPI() openapi.Resource {
 	gv := r.Kind.GroupVersion()
 	g := Group{Name: gv.Group}
 	out := openapi.Resource{
-		Path: g.Path(gv.Version), Plural: r.Plural, Namespaced: r.Namespaced, Verbs: r.Verbs,
+		Event: reflect.TypeFor[metav1.WatchEvent](),
+		Path:  g.Path(gv.Version), Plural: r.Plural, Namespaced: r.Namespaced, Verbs: r.Verbs,
 		Kind: openapi.Kind(r.Kind), ListKind: r.ListKind, Type: structOf(r.New),
 	}
 	if r.Schema != nil {

@@ -19,6 +19,8 @@ type Resource struct {
 	Kind       Kind
 	// Type and List are the Go types of the object and its list. List is nil if there is no list.
 	Type, List reflect.Type
+	// Event is the Go type of the events of a watch. Nil leaves the paths of watches out.
+	Event reflect.Type
 	// Given describes the object if its Go type does not; nil means that it does.
 	Given *Given
 	// ListKind is the kind of the list.

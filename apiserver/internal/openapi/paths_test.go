@@ -19,7 +19,7 @@ func TestOperations(t *testing.T) {
 		{
 			Path: "/apis/shop.example.com/v1", Plural: "orders", Namespaced: true, Kind: kind,
 			Verbs: []string{"create", "get", "list", "update", "patch", "delete", "deletecollection", "watch"},
-			Type:  reflect.TypeFor[corev1.ConfigMap](), List: reflect.TypeFor[corev1.ConfigMapList](),
+			Type:  reflect.TypeFor[corev1.ConfigMap](), List: reflect.TypeFor[corev1.ConfigMapList](), Event: reflect.TypeFor[metav1.WatchEvent](),
 			Subs: []Sub{{Name: "status", Verbs: []string{"get"}, Kind: kind, Type: reflect.TypeFor[corev1.ConfigMap]()}},
 		},
 		{Path: "/apis/shop.example.com/v1", Plural: "estimates", Kind: question, Verbs: []string{"create"}, Type: reflect.TypeFor[corev1.ConfigMap]()},

@@ -1,10 +1,7 @@
 package openapi
 
 import (
-	"reflect"
 	"slices"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Kubernetes' descriptions of the deprecated paths of watches, of which some clients make their methods.
@@ -15,10 +12,10 @@ const (
 
 // addWatches adds the deprecated paths of watches: /api/v1/watch/pods. Custom resources have none, as in Kubernetes.
 func (r Resource) addWatches(s schemas, paths map[string]*pathItem) {
-	if r.Given != nil || !slices.Contains(r.Verbs, "watch") {
+	if r.Given != nil || r.Event == nil || !slices.Contains(r.Verbs, "watch") {
 		return
 	}
-	event := Schema{Ref: refPrefix + s.add(reflect.TypeFor[metav1.WatchEvent]())}
+	event := Schema{Ref: refPrefix + s.add(r.Event)}
 	at := func(verb, suffix string) *operation {
 		o := &operation{Action: verb, Kind: r.Kind, Parameters: listParameters,
 			Responses: map[string]response{"200": {Description: "OK", Content: contents(bodyMedia, event)}}}

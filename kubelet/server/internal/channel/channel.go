@@ -36,7 +36,7 @@ type Protocol struct {
 	Text bool
 	// closes reports whether there is a close signal.
 	closes bool
-	// channels is how many channels there are.
+	// channels counts the channels.
 	channels byte
 }
 

@@ -85,7 +85,7 @@ func (t *Translator) connect(w http.ResponseWriter, r *http.Request, to *url.URL
 	}
 }
 
-// connection is that of a client, and its streams.
+// connection holds a client's WebSocket and the streams of the runtime.
 type connection struct {
 	ws       *websocket.Conn
 	protocol channel.Protocol
