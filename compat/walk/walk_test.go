@@ -96,8 +96,6 @@ var names = regexp.MustCompile(`\\?"[^"]*"|/[a-z0-9./-]*[a-z]|[0-9]{4,}`)
 
 func TestWalk(t *testing.T) { walk(t, reference(t), planekit(t)) }
 
-func TestSelf(t *testing.T) { walk(t, planekit(t), planekit(t)) }
-
 func walk(t *testing.T, theirs, ours *side) {
 	t.Helper()
 	operations := theirs.operations(t)

@@ -57,11 +57,15 @@ var (
 			Description: "How unknown or duplicate fields are treated: Ignore, Warn (the default) or Strict."},
 	}
 	listParameters = []parameter{
+		{Name: "allowWatchBookmarks", In: "query", Schema: Schema{Type: "boolean"}},
 		{Name: "continue", In: "query", Schema: Schema{Type: "string"}},
 		{Name: "fieldSelector", In: "query", Schema: Schema{Type: "string"}},
 		{Name: "labelSelector", In: "query", Schema: Schema{Type: "string"}},
 		{Name: "limit", In: "query", Schema: Schema{Type: "integer"}},
 		{Name: "resourceVersion", In: "query", Schema: Schema{Type: "string"}},
+		{Name: "resourceVersionMatch", In: "query", Schema: Schema{Type: "string"}},
+		{Name: "sendInitialEvents", In: "query", Schema: Schema{Type: "boolean"}},
+		{Name: "timeoutSeconds", In: "query", Schema: Schema{Type: "integer"}},
 		{Name: "watch", In: "query", Schema: Schema{Type: "boolean"}},
 	}
 	bodyMedia  = []string{"application/json", "application/yaml"}
