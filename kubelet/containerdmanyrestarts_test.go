@@ -20,6 +20,7 @@ import (
 
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/cri"
+	"github.com/planekit/planekit/kubelet/eviction"
 )
 
 var restarts = flag.Int("restarts", 30, "how often the containers of TestContainerdManyRestarts restart, of which a 25th with their sandbox")
@@ -44,7 +45,8 @@ func TestContainerdManyRestarts(t *testing.T) {
 		NodeName: "node-1", Root: c.dir + "/kubelet", LogRoot: c.dir + "/logs", CgroupRoot: cgroup + "/kubepods",
 		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}},
 		PodCIDR:   "10.9.0.0/24", StopGrace: 2 * time.Second, MaxRestartBackoff: time.Second,
-		Runtime: client, Images: client, ImageGC: kubelet.ImageGC{High: 100},
+		Eviction: kubelet.Eviction{Thresholds: []eviction.Threshold{}},
+		Runtime:  client, Images: client, ImageGC: kubelet.ImageGC{High: 100},
 		Pods: a.pods, PodStatus: podAPI{a}, Nodes: nodeAPI{a}, Leases: leaseAPI{a}, Events: eventAPI{a},
 		Network: c.network,
 	}}

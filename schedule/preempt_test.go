@@ -209,8 +209,8 @@ func TestGivesUpReservation(t *testing.T) {
 		c.run(func() {
 			c.expect(0, "0s waits PodScheduled Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "+
 				"preemption: 0/1 nodes are available: 1 Insufficient cpu.", `0s waits nominated ""`)
-			c.pods.Put(prior("small", "400m", 5))
 			c.pods.Delete("default/ends")
+			c.pods.Put(prior("small", "400m", 5))
 			c.expect(0, "0s small on a")
 		})
 	})
