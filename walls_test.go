@@ -145,7 +145,7 @@ var otherWalls = []wall{
 	}},
 	{packages: "storage/etcdstore/embedded", closed: true, may: []allowance{
 		{"go.etcd.io/etcd", "it is etcd"},
-		{"go.etcd.io/raft", "its error tells which panic is none"},
+		{"go.etcd.io/raft", "its error identifies a harmless panic"},
 		{"go.etcd.io/bbolt", "a snapshot is a database of it"},
 		{"go.uber.org/zap", "etcd logs to nothing else"},
 		{"github.com/go-logr/logr", logging},

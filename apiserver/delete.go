@@ -195,7 +195,7 @@ func (s *Server) deleteCollection(q *request) error {
 	case lo.ResourceVersionMatch == "" && lo.ResourceVersion != "" && lo.ResourceVersion != "0":
 		lo.ResourceVersionMatch = metav1.ResourceVersionMatchExact // as if it had a limit: Kubernetes reads the list in pages
 	case lo.Watch && lo.SendInitialEvents != nil && lo.ResourceVersion == "":
-		lo.ResourceVersionMatch = "" // a watch means it
+		lo.ResourceVersionMatch = "" // an option of watches, which has no effect here
 	}
 	selected.hidden = true // else they would outlive their namespace
 	found, err := s.reader.find(q.r.Context(), selected, &lo)

@@ -112,8 +112,8 @@ func (c *call) route() error {
 	return serve(c.server, q)
 }
 
-// warnOfVersion says that the version of the kind is deprecated. As in Kubernetes, a request whose media types are refused
-// gets no warning.
+// warnOfVersion adds the warnings of a deprecated kind or version. As in Kubernetes, a request with unknown media types
+// gets none.
 func (q *request) warnOfVersion() {
 	for _, text := range q.kind.Warnings {
 		q.warn(text)

@@ -154,7 +154,7 @@ func (q *request) checkMetadata() error {
 	}
 	list := q.info.Verb == "list" || q.info.Verb == "deletecollection"
 	switch name += "." + gvk.Kind; {
-	case q.info.Verb == "watch", q.sub != nil && q.info.Verb == "create" && !q.answers(), q.info.Verb == "delete" && !q.kind.Strategy.ShowDeleted, list == q.out.List:
+	case q.info.Verb == "watch", q.sub != nil && q.info.Verb == "create" && !q.isQuestion(), q.info.Verb == "delete" && !q.kind.Strategy.ShowDeleted, list == q.out.List:
 		return nil
 	case q.kind.Schema != nil:
 		name = "unstructured.Unstructured"
@@ -165,8 +165,8 @@ func (q *request) checkMetadata() error {
 	return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "you requested PartialObjectMetadataList, but the requested object is not a list (*%s)", name)
 }
 
-// answers reports whether a create is of a question, whose answer is an object.
-func (q *request) answers() bool {
+// isQuestion reports whether the request is for a [Question], whose response has an object.
+func (q *request) isQuestion() bool {
 	_, ok := as[Question](q.sub)
 	return ok
 }

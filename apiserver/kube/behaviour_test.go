@@ -246,12 +246,11 @@ status: {replicas: 2}`)
 func TestScaleRefused(t *testing.T) {
 	s := subresource[apiserver.View](t, "deployments", "scale")
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "u", ResourceVersion: "5"}}
-	named := metav1.ObjectMeta{Name: "web", Namespace: "default"}
 	for _, c := range []struct {
 		scale autoscalingv1.Scale
 		check func(error) bool
 	}{
-		{autoscalingv1.Scale{ObjectMeta: named, Spec: autoscalingv1.ScaleSpec{Replicas: -1}}, apierrors.IsInvalid},
+		{autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"}, Spec: autoscalingv1.ScaleSpec{Replicas: -1}}, apierrors.IsInvalid},
 		{autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: types.UID("x")}}, apierrors.IsConflict},
 		{autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", Annotations: map[string]string{"a b": ""}}}, apierrors.IsInvalid},
 		{autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", Finalizers: []string{"x"}}}, apierrors.IsInvalid},

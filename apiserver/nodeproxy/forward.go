@@ -83,9 +83,7 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request, to backend) erro
 				return errRedirect
 			}
 			to.relocate(answer, r)
-			if err := to.relink(answer, r); err != nil {
-				return err
-			}
+			to.relink(answer, r)
 			upgraded.Guard(answer, p.config.Streams, cancel)
 			return nil
 		},

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// links has the attributes of HTML elements that are URLs: those of which kube-apiserver knows.
+// links maps HTML elements to their attributes that are URLs. The table is that of kube-apiserver.
 var links = map[atom.Atom][]string{
 	atom.A:          {"href"},
 	atom.Applet:     {"codebase"},
@@ -43,34 +43,50 @@ var links = map[atom.Atom][]string{
 	atom.Video:      {"poster", "src"},
 }
 
-// longestTag bounds what is read ahead to find the end of a tag, a comment or a text, in bytes. A page with a longer one is passed
-// on from there as it is.
+// longestTag bounds the bytes that are buffered to find the end of a tag, a comment or a text. From a longer one on, a page passes
+// unchanged.
 const longestTag = 1 << 20
 
-// relink makes the links of a page to the same server lead through the proxy. A page that is compressed in a way other than gzip,
-// and a part of one, pass as they are.
-func (b *backend) relink(answer *http.Response, client *http.Request) error {
+// withoutPage lists the codes of responses that have no whole page: upgrades, and those with a part of a body or none.
+var withoutPage = []int{http.StatusSwitchingProtocols, http.StatusNoContent, http.StatusPartialContent, http.StatusNotModified}
+
+// relink rewrites the links of a page to its own server so that they lead through the proxy. It leaves other responses, parts of
+// pages, and pages that are compressed in another way than gzip as they are.
+func (b *backend) relink(answer *http.Response, client *http.Request) {
 	media, _, err := mime.ParseMediaType(answer.Header.Get("Content-Type"))
-	if err != nil || media != "text/html" || b.prefix == "" || client.Method == http.MethodHead || answer.StatusCode == http.StatusPartialContent {
-		return nil
+	if err != nil || media != "text/html" || b.prefix == "" || client.Method == http.MethodHead || slices.Contains(withoutPage, answer.StatusCode) {
+		return
 	}
 	var text io.Reader = answer.Body
 	switch answer.Header.Get("Content-Encoding") {
 	case "":
 	case "gzip":
-		if text, err = gzip.NewReader(answer.Body); err != nil {
-			return err
-		}
+		text = &unzipped{from: answer.Body}
 		answer.Header.Del("Content-Encoding")
 	default:
-		return nil
+		return
 	}
 	answer.Header.Del("Content-Length")
 	answer.ContentLength = -1
 	tags := html.NewTokenizer(text)
 	tags.SetMaxBuf(longestTag)
 	answer.Body = &page{ReadCloser: answer.Body, text: text, tags: tags, relink: func(to *url.URL) bool { return b.through(to, client) }}
-	return nil
+}
+
+// unzipped decompresses a body. It reads nothing before the first Read, so that the response's header does not wait for the body,
+// and an empty body stays empty.
+type unzipped struct {
+	from io.Reader
+	zip  *gzip.Reader
+}
+
+func (u *unzipped) Read(into []byte) (n int, err error) {
+	if u.zip == nil {
+		if u.zip, err = gzip.NewReader(u.from); err != nil {
+			return 0, err
+		}
+	}
+	return u.zip.Read(into)
 }
 
 // page is the body of a response whose links are rewritten as it is read.
@@ -128,7 +144,7 @@ func (p *page) change(token *html.Token) (changed bool) {
 	return changed
 }
 
-// failed is a reader that has an error: the end of the page, too.
+// failed returns an error from each Read; io.EOF at the end of a page.
 type failed struct{ err error }
 
 func (f failed) Read([]byte) (int, error) { return 0, f.err }

@@ -16,6 +16,7 @@ import (
 func TestPages(t *testing.T) {
 	n := startNode(t, say(""))
 	var media, encoding, text string
+	code := http.StatusOK
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", media)
 		body := []byte(text)
@@ -28,6 +29,10 @@ func TestPages(t *testing.T) {
 		}
 		if encoding != "" {
 			w.Header().Set("Content-Encoding", encoding)
+		}
+		if code != http.StatusOK {
+			w.WriteHeader(code)
+			return
 		}
 		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
 		_, _ = w.Write(body)
@@ -62,6 +67,18 @@ func TestPages(t *testing.T) {
 		answer.Body.Close()
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s page %.200q passes as %.300q, %v, want %.300q", c.media, c.page, got, err, c.want)
+		}
+	}
+	media, encoding, text = "text/html", "gzip", ""
+	for _, code = range []int{http.StatusNoContent, http.StatusNotModified, http.StatusNotFound} { // the last with an empty body
+		answer, err := n.front.Client().Get(n.front.URL + path + "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != code || len(got) > 0 {
+			t.Errorf("an empty page with %d passes with %d, %q, %v, want the same code and no body", code, answer.StatusCode, got, err)
 		}
 	}
 }

@@ -156,7 +156,7 @@ func (s *Server) sandbox(ctx context.Context, pod *corev1.Pod) (string, error) {
 }
 
 // stream connects the client to the runtime's address, or answers with err. A command has streams, a
-// port-forward has none, and ports.
+// port-forward has ports.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, through http.RoundTripper, address string, err error, command *streams, ports ...int32) {
 	if err != nil {
 		http.Error(w, status.Convert(err).Message(), runtimeCode(err))

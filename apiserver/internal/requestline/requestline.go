@@ -161,7 +161,7 @@ func (i *Info) setVerb(method string, query url.Values) {
 	case "get":
 		var o metav1.ListOptions
 		unreadable := ReadOptions(query, &o) != nil
-		if unreadable { // it fails later, as what Kubernetes takes it for
+		if unreadable { // the handler of the verb that Kubernetes takes it for returns the error
 			o.Watch = query.Has("watch") && !slices.Contains([]string{"false", "0"}, strings.ToLower(query.Get("watch")))
 		}
 		i.Verb = "list"

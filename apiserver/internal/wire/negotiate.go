@@ -140,7 +140,7 @@ type clause struct {
 	q      float64
 }
 
-// Accept holds the clauses of a request.
+// Accept holds the parsed Accept header of a request.
 type Accept struct {
 	r       *http.Request
 	clauses []clause // nil without the header

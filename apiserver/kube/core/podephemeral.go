@@ -29,8 +29,7 @@ func updateEphemeralContainers(pod, old *corev1.Pod) {
 	pod.Generation = define.NextGeneration(old.Generation, define.Differ(&pod.Spec, &old.Spec))
 }
 
-// takeIdentity copies the metadata of asked that says which object, and what it was, the client means. Validation refuses
-// another UID.
+// takeIdentity copies the UID, the resourceVersion and the managedFields of asked. Validation refuses another UID.
 func takeIdentity(pod, asked *corev1.Pod) {
 	pod.UID, pod.ResourceVersion, pod.ManagedFields = asked.UID, asked.ResourceVersion, asked.ManagedFields
 }

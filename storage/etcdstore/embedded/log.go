@@ -66,10 +66,9 @@ func (s *logSink) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 // that would save it from reading old log entries.
 const snapshotUnsaved = "failed to save snapshot"
 
-// scanFailed begins the message with which a member panics that wants to be elected between the moment when etcd drops the
-// first entries that it has just replayed, and the moment when it tells raft that they are applied. raft looks for changes of the
-// membership among them. A sole member's own one is applied then, since it would not want to be elected otherwise, and there are
-// no others: it may go on.
+// scanFailed begins the message of a panic at a start. etcd compacts entries that it has replayed before raft counts them as applied.
+// A campaign in between scans them for changes of the membership and fails. The scan is not needed: a sole member campaigns only
+// after its own change is applied, and there is no other.
 const scanFailed = "error scanning unapplied entries "
 
 // fatalError is etcd's last message with its error.

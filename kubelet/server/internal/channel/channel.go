@@ -59,7 +59,7 @@ func Choose(offered []string) (p Protocol, ok bool) {
 	return Protocol{}, false
 }
 
-// Most ports that can be forwarded by one connection: each has two channels.
+// maxPorts bounds the forwarded ports of one connection: each has two channels.
 const maxPorts = closeSignal / 2
 
 // ChooseForward returns the best subprotocol among those that a client offers for the ports of a pod. It is ok if there is one
