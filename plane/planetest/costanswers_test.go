@@ -117,7 +117,7 @@ func TestCostlyAnswers(t *testing.T) {
 			peak := used.Peak(func() { b.send(b.root, "POST", path, query, "application/json", body) })
 			took = used.Processor() - before
 			t.Logf("%d after %v and %d MB", code, took, peak>>20)
-			if most := 2 * time.Second * slowdown; took > most || slowdown == 1 && peak > 200<<20 {
+			if most := 2 * time.Second * used.Slowdown; took > most || used.Slowdown == 1 && peak > 200<<20 {
 				t.Errorf("a request with the answer %q takes %v of processor time, %d MB and is answered %d, want at most %v and 200 MB", name, took, peak>>20, code, most)
 			}
 			if _, err := b.root.Do(t.Context(), client.Request{Path: "/api/v1/namespaces/default"}); err != nil {

@@ -56,11 +56,11 @@ func TestManyDefinitions(t *testing.T) {
 			})
 			took := used.Processor() - before
 			t.Logf("%s GET %s: %d kB after %v and %d MB", again, document, size>>10, took, peak>>20)
-			most := time.Second*slowdown + time.Duration(size)*200*slowdown
+			most := time.Second*used.Slowdown + time.Duration(size)*200*used.Slowdown
 			if again == "first" {
-				most += time.Duration(n) * 3 * time.Millisecond * slowdown // it compiles the schemas of all
+				most += time.Duration(n) * 3 * time.Millisecond * used.Slowdown // it compiles the schemas of all
 			}
-			if took > most || slowdown == 1 && peak > 20*size+smallBody {
+			if took > most || used.Slowdown == 1 && peak > 20*size+smallBody {
 				t.Errorf("GET %s = %d kB after %v and %d MB, want at most %v and %d MB", document, size>>10, took, peak>>20, most, (20*size+smallBody)>>20)
 			}
 		}
@@ -96,7 +96,7 @@ func TestManyDefinitions(t *testing.T) {
 		}
 	}
 	t.Logf("the slowest request of another user takes %v", slowest)
-	if slowest > 2*time.Second*slowdown {
+	if slowest > 2*time.Second*used.Slowdown {
 		t.Errorf("a request of another user takes %v while definitions change, want at most 2s", slowest)
 	}
 }

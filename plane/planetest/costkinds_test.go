@@ -12,6 +12,7 @@ import (
 
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/internal/used"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -114,7 +115,7 @@ func (k *costKind) few() {
 	for _, m := range []manner{empty, filled} {
 		b.measure(k.create("all lists "+string(m), func(size int) any { return k.fillAll(outside(k.lists), m, size) }), costSizes[0])
 	}
-	if slowdown > 1 {
+	if used.Slowdown > 1 {
 		return // the race detector takes its time
 	}
 	stored := k.store(k.object) == nil

@@ -31,7 +31,7 @@ func TestCostlyPolicies(t *testing.T) {
 		}
 	}
 	parameters := 2000
-	if slowdown > 1 {
+	if used.Slowdown > 1 {
 		parameters = 200
 	}
 	for i := range parameters {
@@ -64,7 +64,7 @@ func TestCostlyPolicies(t *testing.T) {
 			send()
 			took = used.Processor() - before
 			peak := used.Peak(send)
-			if most := mostTime; took > most || code == 0 || code >= 500 || slowdown == 1 && peak > smallBody {
+			if most := mostTime; took > most || code == 0 || code >= 500 || used.Slowdown == 1 && peak > smallBody {
 				t.Errorf("a request of %d bytes that the policy %q changes takes %v of processor time, %d MB and is answered %d, want at most %v and %d MB, and less than 500", len(body), name, took, peak>>20, code, most, smallBody>>20)
 			}
 		})

@@ -15,7 +15,7 @@ import (
 func TestCostlySelectors(t *testing.T) {
 	b := newBench(t)
 	objects, size := 2000, 600_000
-	if slowdown > 1 {
+	if used.Slowdown > 1 {
 		objects, size = 200, 100_000
 	}
 	const path = "/api/v1/namespaces/shop/configmaps"
@@ -57,8 +57,8 @@ func TestCostlySelectors(t *testing.T) {
 				peak := used.Peak(func() { _, _, code = b.send(b.root, method, path, query, "", "") })
 				took := used.Processor() - before
 				t.Logf("%d after %v and %d MB", code, took, peak>>20)
-				most := 2 * time.Second * slowdown // it deletes 2,000 objects in the attempt
-				if took > most || code >= 500 || slowdown == 1 && peak > 20*size+smallBody {
+				most := 2 * time.Second * used.Slowdown // it deletes 2,000 objects in the attempt
+				if took > most || code >= 500 || used.Slowdown == 1 && peak > 20*size+smallBody {
 					t.Errorf("%s %s?%s=%.20s... takes %v, %d MB and is answered %d, want at most %v and %d MB", method, path, c.parameter, c.value, took, peak>>20, code, most, (20*size+smallBody)>>20)
 				}
 			})

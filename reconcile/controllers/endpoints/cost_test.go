@@ -86,7 +86,8 @@ func TestManyDifferentPorts(t *testing.T) {
 		addresses += len(repacked[i].Addresses)
 	}
 	t.Logf("%d subsets with %d addresses after %v", len(repacked), addresses, took)
-	if most := maxRepacked + 3001; addresses > most || addresses < maxRepacked || took > 40*time.Second {
-		t.Errorf("repackSubsets() = %d addresses after %v, want %d to %d in less than 40s (2.5s without the race detector)", addresses, took, maxRepacked, most)
+	const limit = 4 * time.Second * used.Slowdown // half of it sorts by the hashes of Kubernetes
+	if most := maxRepacked + 3001; addresses > most || addresses < maxRepacked || took > limit {
+		t.Errorf("repackSubsets() = %d addresses after %v, want %d to %d in less than %v", addresses, took, maxRepacked, most, limit)
 	}
 }
