@@ -51,32 +51,6 @@ func (t *AffinityTerm) inNamespace(name string, c Cluster) bool {
 	return ok && t.NamespaceSelector.Matches(labels.Set(namespace.Labels))
 }
 
-// MaxTerms bounds the terms and topology spread constraints of a pod, each of which a decision compares with all
-// pods. A term counts once for each of its namespaces. A pod with more fits no node, see [TooManyTerms].
-const MaxTerms = maxCounts
-
-// TooManyTerms reports whether a pod has more than MaxTerms. Its affinity does not count then, for other pods either.
-func TooManyTerms(pod *corev1.Pod) bool {
-	n := len(pod.Spec.TopologySpreadConstraints)
-	add := func(t *corev1.PodAffinityTerm) { n += max(1, len(t.Namespaces)) }
-	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil {
-		eachTerm(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution, add)
-	}
-	if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
-		eachTerm(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, add)
-	}
-	return n > MaxTerms
-}
-
-func eachTerm(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm, do func(*corev1.PodAffinityTerm)) {
-	for i := range required {
-		do(&required[i])
-	}
-	for i := range preferred {
-		do(&preferred[i].PodAffinityTerm)
-	}
-}
-
 // newAffinity returns nil if the pod says nothing about other pods, or too much.
 func newAffinity(pod *corev1.Pod) *Affinity {
 	spec := pod.Spec.Affinity

@@ -26,6 +26,32 @@ var longPods = map[string]func(p *corev1.Pod){
 		}
 		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
 	},
+	"30,000 terms of node affinity": func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: make([]corev1.NodeSelectorTerm, 30_000)}}}
+	},
+	"as many terms of node affinity as are compared": func(p *corev1.Pod) {
+		var terms []corev1.NodeSelectorTerm
+		for _, r := range requirements(schedule.MaxNodeTerms) {
+			r.Operator = corev1.NodeSelectorOpExists
+			terms = append(terms, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{r}})
+		}
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+	},
+	"values of node affinity": func(p *corev1.Pod) {
+		names := make([]string, 100_000)
+		for i := range names {
+			names[i] = fmt.Sprint("name", i)
+		}
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+			{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: names}}}}}}}
+	},
+	"node affinity for each spread constraint": func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: requirements(2000)}}}}}
+		for _, t := range podTerms(200) {
+			p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
+				MaxSkew: 1, TopologyKey: t.TopologyKey, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: t.LabelSelector})
+		}
+	},
 	"preferred node affinity": func(p *corev1.Pod) {
 		var terms []corev1.PreferredSchedulingTerm
 		for i := range 5000 {
@@ -123,6 +149,9 @@ func TestCostOfLongPods(t *testing.T) {
 		if tooMany := schedule.TooManyTerms(long); tooMany && (unfit == nil || !strings.Contains(unfit.Error(), "more than 256 affinity terms and topology spread constraints")) {
 			t.Errorf("%s: Decide() = %q, %v, want an error that names the terms", name, at, unfit)
 		}
+		if tooMany := schedule.TooManyNodeTerms(long); tooMany && (unfit == nil || !strings.Contains(unfit.Error(), "more than 2048 requirements of node affinity and tolerations")) {
+			t.Errorf("%s: Decide() = %q, %v, want an error that names the requirements", name, at, unfit)
+		}
 		s.SetPod(schedule.NewPodInfo(on(long, "n7")))
 		before = used.Processor()
 		if at, unfit := s.Decide(schedule.NewPodInfo(pod("short", "1m", "1"))); unfit != nil {
@@ -152,6 +181,27 @@ func TestTooManyTerms(t *testing.T) {
 		p.Spec.TopologySpreadConstraints = make([]corev1.TopologySpreadConstraint, 4)
 		if got := schedule.TooManyTerms(p); got != want || (schedule.NewPodInfo(p).Affinity == nil) != want {
 			t.Errorf("TooManyTerms() of a pod with %d = %v, want %v", n, got, want)
+		}
+	}
+}
+
+// TestTooManyNodeTerms: each requirement counts, an empty term as one, each toleration, and all of them again for each
+// spread constraint.
+func TestTooManyNodeTerms(t *testing.T) {
+	if p := pod("none", "", ""); schedule.TooManyNodeTerms(p) {
+		t.Error("TooManyNodeTerms() of a pod without terms = true, want false")
+	}
+	for n, want := range map[int]bool{schedule.MaxNodeTerms / 2: false, schedule.MaxNodeTerms/2 + 1: true} {
+		p := pod("p", "", "")
+		p.Spec.Tolerations = make([]corev1.Toleration, 10)
+		p.Spec.TopologySpreadConstraints = make([]corev1.TopologySpreadConstraint, 1)
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+				{MatchExpressions: requirements(n - 15), MatchFields: requirements(2)}, {}}},
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Preference: corev1.NodeSelectorTerm{MatchFields: requirements(2)}}},
+		}}
+		if got := schedule.TooManyNodeTerms(p); got != want {
+			t.Errorf("TooManyNodeTerms() of %d requirements and tolerations and a spread constraint = %t, want %t", n, got, want)
 		}
 	}
 }

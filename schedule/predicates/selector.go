@@ -16,6 +16,7 @@ func NodeSelector() schedule.Predicate { return NodeSelectorAnd(nil) }
 func NodeSelectorAnd(enforced *corev1.NodeSelector) schedule.Predicate {
 	mismatch := schedule.RefuseAlways("node(s) didn't match Pod's node affinity/selector")
 	unselected := schedule.RefuseAlways("node(s) didn't match scheduler-enforced node affinity")
+	selected := nodematch.Selector(enforced)
 	return compiled{"NodeAffinity", nodes, func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
 		match := nodematch.Required(&p.Pod.Spec)
 		if match == nil && enforced == nil {
@@ -23,7 +24,7 @@ func NodeSelectorAnd(enforced *corev1.NodeSelector) schedule.Predicate {
 		}
 		return func(n *schedule.NodeInfo) schedule.Verdict {
 			switch {
-			case enforced != nil && !nodematch.Selector(enforced, n.Node):
+			case enforced != nil && !selected(n.Node):
 				return unselected
 			case match != nil && !match(n.Node):
 				return mismatch

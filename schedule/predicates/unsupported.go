@@ -8,7 +8,8 @@ import (
 )
 
 // Unsupported refuses every node for a pod with a hard constraint that this package does not
-// support, or with more terms about other pods than schedule.MaxTerms. Such a pod stays pending, and its condition and event name the constraint.
+// support, or with more terms than schedule.MaxTerms or schedule.MaxNodeTerms. Such a pod stays pending, and its condition
+// and event name the constraint.
 func Unsupported() schedule.Predicate {
 	return compiled{"Unsupported", never, func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
 		var reasons []string
@@ -19,6 +20,9 @@ func Unsupported() schedule.Predicate {
 		}
 		if schedule.TooManyTerms(p.Pod) {
 			reasons = append(reasons, fmt.Sprintf("node(s) could not be judged: the pod has more than %d affinity terms and topology spread constraints", schedule.MaxTerms))
+		}
+		if schedule.TooManyNodeTerms(p.Pod) {
+			reasons = append(reasons, fmt.Sprintf("node(s) could not be judged: the pod has more than %d requirements of node affinity and tolerations, once for each topology spread constraint", schedule.MaxNodeTerms))
 		}
 		if reasons == nil {
 			return nil

@@ -42,10 +42,14 @@ func NodeAffinityAnd(added []corev1.PreferredSchedulingTerm) schedule.Priority {
 		if len(terms) == 0 {
 			return nil
 		}
+		matches := make([]func(*corev1.Node) bool, len(terms))
+		for i := range terms {
+			matches[i] = nodematch.Term(&terms[i].Preference)
+		}
 		return func(n *schedule.NodeInfo) int64 {
 			var sum int64
 			for i := range terms {
-				if nodematch.Term(&terms[i].Preference, n.Node) {
+				if matches[i](n.Node) {
 					sum += int64(terms[i].Weight)
 				}
 			}

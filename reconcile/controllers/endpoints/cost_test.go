@@ -66,6 +66,40 @@ func TestCostOfManyPorts(t *testing.T) {
 	}
 }
 
+// TestPodsWithOtherPorts: 2,000 pods with one port of their own are found in time that grows with what is found, also for
+// a service with 5,000 ports; beyond 200,000 ports in all, pods are left out.
+func TestPodsWithOtherPorts(t *testing.T) {
+	service := webService()
+	service.Spec.Ports = nil
+	for i := range 5000 {
+		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(1 + i), Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString(fmt.Sprint("n", i))})
+	}
+	pods := webPods(upTo(2000)...)
+	for i, pod := range pods {
+		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: fmt.Sprint("n", i), ContainerPort: 80, Protocol: corev1.ProtocolTCP}}
+	}
+	zone := func(string) (string, bool) { return "", true }
+	const limit = 2 * time.Second * used.Slowdown
+	check := func(what string, wantSlices, wantCrowded, wantSubsets int, wantCut bool) {
+		t.Helper()
+		before := used.Processor()
+		slices := planEndpointSlices(slicePlanner{service: service, zone: zone, max: 100}, pods, nil)
+		endpoints := planEndpoints(service, pods[:1000], nil)
+		took := used.Processor() - before
+		cut := endpoints.Annotations[corev1.EndpointsOverCapacity] == truncated
+		t.Logf("%s: %v", what, took)
+		if len(slices.create) != wantSlices || slices.crowded != wantCrowded || len(endpoints.Subsets) != wantSubsets || cut != wantCut || took > limit {
+			t.Errorf("%s: %d slices, %d endpoints left out, Endpoints with %d subsets, over capacity: %t, after %v; want %d, %d, %d, %t in less than %v",
+				what, len(slices.create), slices.crowded, len(endpoints.Subsets), cut, took, wantSlices, wantCrowded, wantSubsets, wantCut, limit)
+		}
+	}
+	check("named ports", 2000, 0, 1000, false)
+	for i := range 4000 { // and all pods have these
+		service.Spec.Ports[i+1000].TargetPort = intstr.FromInt32(int32(1 + i))
+	}
+	check("numbered ports", 49, 1951, 50, true)
+}
+
 // TestManyDifferentPorts: Endpoints whose ports all have other addresses are mirrored up to a limit.
 func TestManyDifferentPorts(t *testing.T) {
 	var subsets []corev1.EndpointSubset

@@ -28,7 +28,9 @@ const (
 // planEndpoints returns the endpoints of service, which selects pods, or nil if have is correct.
 // have is nil if there are none yet.
 func planEndpoints(service *corev1.Service, pods []*corev1.Pod, have *corev1.Endpoints) *corev1.Endpoints {
-	subsets, cut := truncateSubsets(planSubsets(service, pods))
+	subsets, crowded := planSubsets(service, pods)
+	subsets, cut := truncateSubsets(subsets)
+	cut = cut || crowded
 	labels := make(map[string]string, len(service.Labels)+2)
 	maps.Copy(labels, service.Labels)
 	delete(labels, corev1.IsHeadlessService)
@@ -141,13 +143,14 @@ func portsFrom(sources []*portAddresses) map[string]*portAddresses {
 	return bySources
 }
 
-// planSubsets groups the ports that have the same addresses, in the order of Kubernetes.
-func planSubsets(service *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubset {
+// planSubsets groups the ports that have the same addresses, in the order of Kubernetes, and reports whether pods are left
+// out, see maxTargets.
+func planSubsets(service *corev1.Service, pods []*corev1.Pod) (subsets []corev1.EndpointSubset, crowded bool) {
 	tolerant := service.Spec.PublishNotReadyAddresses
 	var addresses []readyAddress
 	var sources []*portAddresses
-	sourceOf := byPortsOf(service, func(pod targets) *portAddresses {
-		s := &portAddresses{ports: subsetPorts(service, pod)}
+	targets := newTargets(service, func(leads []target) *portAddresses {
+		s := &portAddresses{ports: subsetPorts(service, leads)}
 		sources = append(sources, s)
 		return s
 	})
@@ -156,7 +159,11 @@ func planSubsets(service *corev1.Service, pods []*corev1.Pod) []corev1.EndpointS
 		if !ok || !reachable(pod) || pod.DeletionTimestamp != nil && !tolerant {
 			continue
 		}
-		s := sourceOf(pod)
+		s, ok := targets.of(pod)
+		if !ok {
+			crowded = true
+			continue
+		}
 		s.members = append(s.members, len(addresses))
 		addresses = append(addresses, readyAddress{a, tolerant || podstatus.Ready(pod)})
 	}
@@ -168,7 +175,7 @@ func planSubsets(service *corev1.Service, pods []*corev1.Pod) []corev1.EndpointS
 		}
 		all = append(all, &portAddresses{p.ports, members})
 	}
-	return joinSubsets(addresses, all)
+	return joinSubsets(addresses, all), crowded
 }
 
 // joinSubsets returns one subset for the ports that have the same addresses.
@@ -204,17 +211,15 @@ func newSubset(addresses []readyAddress, members []int) *corev1.EndpointSubset {
 // noPort takes the place of a port for a headless service without ports.
 var noPort = corev1.EndpointPort{Port: -1}
 
-// subsetPorts returns the ports of a pod that the service leads to.
-func subsetPorts(service *corev1.Service, pod targets) []corev1.EndpointPort {
+// subsetPorts returns the ports of pods that the service leads to.
+func subsetPorts(service *corev1.Service, leads []target) []corev1.EndpointPort {
 	if len(service.Spec.Ports) == 0 && service.Spec.ClusterIP == corev1.ClusterIPNone {
 		return []corev1.EndpointPort{noPort}
 	}
 	var ports []corev1.EndpointPort
-	for i := range service.Spec.Ports {
-		port := &service.Spec.Ports[i]
-		if number, ok := pod.of(port); ok {
-			ports = append(ports, corev1.EndpointPort{Name: port.Name, Port: number, Protocol: port.Protocol, AppProtocol: port.AppProtocol})
-		}
+	for _, to := range leads {
+		port := &service.Spec.Ports[to.index]
+		ports = append(ports, corev1.EndpointPort{Name: port.Name, Port: to.number, Protocol: port.Protocol, AppProtocol: port.AppProtocol})
 	}
 	return ports
 }

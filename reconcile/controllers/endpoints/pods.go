@@ -127,49 +127,78 @@ func namedPorts(pod *corev1.Pod) iter.Seq[*corev1.ContainerPort] {
 	}
 }
 
-// byPortsOf groups pods with the same ports of a service, so that these are looked up once and not for each pod. find
-// is called for one pod of each group.
-func byPortsOf[T any](service *corev1.Service, find func(targets) T) func(*corev1.Pod) T {
-	named := slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.TargetPort.Type != intstr.Int })
-	known := map[string]T{}
-	return func(pod *corev1.Pod) T {
-		var shape strings.Builder
-		if named {
-			for p := range namedPorts(pod) {
-				fmt.Fprintf(&shape, "%s %s %d,", p.Name, p.Protocol, p.ContainerPort)
-			}
-		}
-		if of, ok := known[shape.String()]; ok {
-			return of
-		}
-		found := targets{}
-		for p := range namedPorts(pod) {
-			name := targetName{p.Name, p.Protocol}
-			if _, ok := found[name]; !ok {
-				found[name] = p.ContainerPort
-			}
-		}
-		of := find(found)
-		known[shape.String()] = of
-		return of
-	}
+// maxTargets bounds the ports of all groups of pods of a service: a port that all pods have counts once, and again for each
+// pod whose other ports no other pod has.
+const maxTargets = 200_000
+
+// targets finds the ports of pods that a service leads to, once for all pods with the same ports. T is what is made of them.
+type targets[T any] struct {
+	service  *corev1.Service
+	make     func([]target) T
+	numbered []target             // the same in all pods
+	named    map[targetName][]int // the ports of the service
+	known    map[string]T         // by the named ports of a pod
+	left     int
 }
 
-// targets are the ports of a pod by their names.
-type targets map[targetName]int32
+// A target is a port of a service and the number of the port of pods that it leads to.
+type target struct {
+	index  int
+	number int32
+}
 
 type targetName struct {
 	name     string
 	protocol corev1.Protocol
 }
 
-// of returns the port that a port of a service leads to.
-func (t targets) of(port *corev1.ServicePort) (int32, bool) {
-	if port.TargetPort.Type == intstr.Int {
-		return port.TargetPort.IntVal, true
+func newTargets[T any](service *corev1.Service, make func([]target) T) *targets[T] {
+	t := &targets[T]{service: service, make: make, named: map[targetName][]int{}, known: map[string]T{}, left: maxTargets}
+	for i := range service.Spec.Ports {
+		port := &service.Spec.Ports[i]
+		if port.TargetPort.Type == intstr.Int {
+			t.numbered = append(t.numbered, target{i, port.TargetPort.IntVal})
+			continue
+		}
+		name := targetName{port.TargetPort.StrVal, port.Protocol}
+		t.named[name] = append(t.named[name], i)
 	}
-	number, ok := t[targetName{port.TargetPort.StrVal, port.Protocol}]
-	return number, ok
+	return t
+}
+
+// of returns what the ports of a pod make, or false if the pods before it had more than maxTargets.
+func (t *targets[T]) of(pod *corev1.Pod) (T, bool) {
+	var shape strings.Builder
+	if len(t.named) > 0 {
+		for p := range namedPorts(pod) {
+			fmt.Fprintf(&shape, "%s %s %d,", p.Name, p.Protocol, p.ContainerPort)
+		}
+	}
+	if made, ok := t.known[shape.String()]; ok {
+		return made, true
+	}
+	if t.left < 0 {
+		return *new(T), false
+	}
+	found := slices.Clone(t.numbered)
+	seen := map[targetName]bool{}
+	for p := range namedPorts(pod) {
+		name := targetName{p.Name, p.Protocol}
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		for _, i := range t.named[name] {
+			found = append(found, target{i, p.ContainerPort})
+		}
+	}
+	if t.left -= len(found); t.left < 0 {
+		return *new(T), false
+	}
+	slices.SortFunc(found, func(a, b target) int { return cmp.Compare(a.index, b.index) })
+	made := t.make(found)
+	t.known[shape.String()] = made
+	return made, true
 }
 
 // sortByHash sorts a list in the order of Kubernetes.

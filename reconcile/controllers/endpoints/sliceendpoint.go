@@ -119,16 +119,14 @@ func topologyAware(annotations map[string]string) bool {
 	return value == "Auto" || value == "auto"
 }
 
-// slicePorts returns the ports of a pod that the service leads to.
-func slicePorts(service *corev1.Service, pod targets) []discoveryv1.EndpointPort {
+// slicePorts returns the ports of pods that the service leads to.
+func slicePorts(service *corev1.Service, leads []target) []discoveryv1.EndpointPort {
 	var ports []discoveryv1.EndpointPort
-	for i := range service.Spec.Ports {
-		port := &service.Spec.Ports[i]
-		if number, ok := pod.of(port); ok {
-			ports = append(ports, discoveryv1.EndpointPort{
-				Name: &port.Name, Port: &number, Protocol: &port.Protocol, AppProtocol: port.AppProtocol,
-			})
-		}
+	for _, to := range leads {
+		port := &service.Spec.Ports[to.index]
+		ports = append(ports, discoveryv1.EndpointPort{
+			Name: &port.Name, Port: &to.number, Protocol: &port.Protocol, AppProtocol: port.AppProtocol,
+		})
 	}
 	return ports
 }

@@ -21,6 +21,8 @@ type slicePlan struct {
 	sliceWrites
 	// lost holds pods that were left out because their nodes are unknown.
 	lost []*corev1.Pod
+	// crowded is the number of endpoints that were left out because the pods have too many different ports.
+	crowded int
 }
 
 // slicePlanner plans for one service.
@@ -72,7 +74,8 @@ func planEndpointSlices(p slicePlanner, pods []*corev1.Pod, have []*discoveryv1.
 
 // planFamily plans for the addresses of one family.
 func (p *slicePlanner) planFamily(plan *slicePlan, family discoveryv1.AddressType, pods []*corev1.Pod, have []*discoveryv1.EndpointSlice) {
-	groups := p.groupByPorts(family, pods)
+	groups, crowded := p.groupByPorts(family, pods)
+	plan.crowded += crowded
 	var spare, create []*discoveryv1.EndpointSlice
 	byPorts := map[string]*portGroup{}
 	for _, g := range groups {
@@ -137,12 +140,11 @@ func keyOfEndpoint(e *discoveryv1.Endpoint) endpointKey {
 }
 
 // groupByPorts returns the endpoints of pods, grouped by their ports, in an order that depends only
-// on pods.
-func (p *slicePlanner) groupByPorts(family discoveryv1.AddressType, pods []*corev1.Pod) []*portGroup {
-	var groups []*portGroup
+// on pods, and the number of pods that are left out, see maxTargets.
+func (p *slicePlanner) groupByPorts(family discoveryv1.AddressType, pods []*corev1.Pod) (groups []*portGroup, crowded int) {
 	byPorts := map[string]*portGroup{}
-	groupOf := byPortsOf(p.service, func(pod targets) *portGroup {
-		ports := slicePorts(p.service, pod)
+	targets := newTargets(p.service, func(leads []target) *portGroup {
+		ports := slicePorts(p.service, leads)
 		name := portsKey(ports)
 		if byPorts[name] == nil {
 			sortByHash(ports)
@@ -156,14 +158,18 @@ func (p *slicePlanner) groupByPorts(family discoveryv1.AddressType, pods []*core
 		if len(endpoint.Addresses) == 0 {
 			continue
 		}
-		g := groupOf(pod)
+		g, ok := targets.of(pod)
+		if !ok {
+			crowded++
+			continue
+		}
 		k := keyOfEndpoint(endpoint)
 		if g.want[k] == nil {
 			g.order = append(g.order, k)
 		}
 		g.want[k] = endpoint
 	}
-	return groups
+	return groups, crowded
 }
 
 // distribute distributes the endpoints of g over slices. It returns the slices to create, those to

@@ -137,6 +137,10 @@ func (c *SliceController) reconcile(ctx context.Context, name string) (reconcile
 	pods := selected(service, c.config.PodsByNamespace.Get(service.Namespace))
 	plan := planEndpointSlices(slicePlanner{service: service, zone: c.zone, max: c.config.MaxEndpoints}, pods, c.slices.of(name))
 	trigger, at := c.triggers.next(service, pods)
+	if plan.crowded > 0 {
+		c.config.Events.Event(loop.Reference(service, serviceKind), corev1.EventTypeWarning, "TooManyPorts",
+			fmt.Sprintf("%d endpoints are left out: the pods have more than %d different ports in all", plan.crowded, maxTargets))
+	}
 	if err := c.act(ctx, service, plan, at); err != nil {
 		if !loop.IsStale(err) && ctx.Err() == nil {
 			c.config.Events.Event(loop.Reference(service, serviceKind), corev1.EventTypeWarning, "FailedToUpdateEndpointSlices",
