@@ -267,6 +267,7 @@ func (k *servedKind) described() documents.Resource {
 	}
 	if k.Answer == nil {
 		r.NewList, r.ListKind = k.NewList, k.ListKind
+		r.Stored = schema.GroupVersionKind{Group: k.stored.Group, Version: k.stored.Version, Kind: k.stored.Kind}
 	}
 	if k.Schema != nil {
 		r.Schema = &documents.Schema{Name: k.Schema.Name, V3: k.Schema.V3, V2: k.Schema.V2}

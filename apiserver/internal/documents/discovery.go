@@ -2,6 +2,8 @@ package documents
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
 	"net/http"
 	"strings"
 
@@ -108,6 +110,7 @@ func (d *Documents) resourceList(name, version string) *metav1.APIResourceList {
 		doc.APIResources = append(doc.APIResources, metav1.APIResource{
 			Name: k.Plural, SingularName: k.Singular, Namespaced: k.Namespaced, Kind: k.Kind.Kind,
 			Verbs: k.Verbs, ShortNames: k.ShortNames, Categories: k.Categories,
+			StorageVersionHash: storageVersionHash(k.Stored),
 		})
 		for j := range k.Subresources {
 			sub := &k.Subresources[j]
@@ -121,6 +124,16 @@ func (d *Documents) resourceList(name, version string) *metav1.APIResourceList {
 		}
 	}
 	return doc
+}
+
+// storageVersionHash returns the text by which the migration of stored objects sees that a resource is stored in
+// another version than before, as Kubernetes makes it; empty if nothing is stored.
+func storageVersionHash(stored schema.GroupVersionKind) string {
+	if stored.Empty() {
+		return ""
+	}
+	hash := sha256.Sum256([]byte(stored.Group + "/" + stored.Version + "/" + stored.Kind))
+	return base64.StdEncoding.EncodeToString(hash[:8])
 }
 
 // group returns the named group; nil if it is not served, or the core group.

@@ -50,7 +50,9 @@ func (g *Group) Path(version string) string {
 
 // Resource describes a resource in one version.
 type Resource struct {
-	Kind                          schema.GroupVersionKind
+	Kind schema.GroupVersionKind
+	// Stored is the kind that objects are stored as, with its version; zero if none are.
+	Stored                        schema.GroupVersionKind
 	Plural, Singular              string
 	Namespaced                    bool
 	Verbs, ShortNames, Categories []string
