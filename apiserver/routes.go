@@ -88,6 +88,7 @@ func (c *call) route() error {
 	if err != nil {
 		return err
 	}
+	q.annotateDeprecated()
 	if _, ok := as[Proxy](q.sub); ok { // whose handler reads and writes what it likes
 		q.warnOfVersion()
 		return serve(c.server, q)
@@ -117,6 +118,17 @@ func (c *call) route() error {
 func (q *request) warnOfVersion() {
 	for _, text := range q.kind.Warnings {
 		q.warn(text)
+	}
+}
+
+// annotateDeprecated says in the audit event that the version is deprecated, as Kubernetes does.
+func (q *request) annotateDeprecated() {
+	if !q.call.summary.Deprecated {
+		return
+	}
+	q.annotate("k8s.io/deprecated", "true")
+	if removed := q.call.summary.RemovedRelease; removed != "" {
+		q.annotate("k8s.io/removed-release", removed)
 	}
 }
 

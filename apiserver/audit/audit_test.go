@@ -25,6 +25,7 @@ import (
 	"github.com/planekit/planekit/authz"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	nodev1beta1 "k8s.io/api/node/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -264,6 +265,29 @@ func (annotates) Validate(_ context.Context, r *admission.Request) error {
 	r.Annotate("example.com/options", "second thoughts")
 	r.Annotate("authorization.k8s.io/decision", "forbid")
 	return nil
+}
+
+// TestDeprecatedVersions: requests for deprecated versions are marked, as Kubernetes marks them, whatever becomes of
+// them; requests that are not routed are not.
+func TestDeprecatedVersions(t *testing.T) {
+	old := apiservertest.WithResources(apiserver.Resource{
+		Group: "node.k8s.io", Version: "v1beta1", Kind: "RuntimeClass", Plural: "runtimeclasses",
+		New:     func() runtime.Object { return &nodev1beta1.RuntimeClass{} },
+		NewList: func() runtime.Object { return &nodev1beta1.RuntimeClassList{} },
+	})
+	const classes = "/apis/node.k8s.io/v1beta1/runtimeclasses"
+	lines := served(t, "omitStages: [RequestReceived]\nrules: [{level: Metadata}]", func(s *apiservertest.Server) {
+		do(t, s.Client(), "GET", s.URL+path, "")
+		do(t, s.Client(), "GET", s.URL+classes, "")
+		do(t, s.Client(), "GET", s.URL+classes+"/none", "", "Accept: text/plain")
+		do(t, s.Client(), "PUT", s.URL+classes, "")
+	}, old)
+	for i, want := range []string{"", "true 1.25", "true 1.25", ""} {
+		got := strings.TrimSpace(lines[i].Annotations["k8s.io/deprecated"] + " " + lines[i].Annotations["k8s.io/removed-release"])
+		if got != want {
+			t.Errorf("%s %s: annotations of the version %q, want %q", lines[i].Verb, lines[i].RequestURI, got, want)
+		}
+	}
 }
 
 func TestImpersonation(t *testing.T) {
