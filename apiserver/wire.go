@@ -272,7 +272,10 @@ func (k *servedKind) partialBody(media string, l *listing) (*pieces.Body, error)
 		}
 		b.Size += len(data)
 	}
-	b.Next = func(to []byte, n int) []byte { return append(to, *l.items[n].Object.partial.Load()...) }
+	b.Next = func(to []byte, n int) []byte {
+		data, _ := k.partialOf(l.items[n]) // it could be encoded before; a kind that is packed keeps none
+		return append(to, data...)
+	}
 	return b, nil
 }
 
