@@ -100,6 +100,7 @@ func run(ctx context.Context, o options, stdout io.Writer, log logr.Logger) (err
 	}
 	fmt.Fprintf(stdout, "ready in %v: ", time.Since(begin).Round(time.Millisecond))
 	announce(stdout)
+	scavenge.Settle()
 	return c.stack.Run(ctx)
 }
 

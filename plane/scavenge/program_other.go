@@ -1,0 +1,5 @@
+//go:build !linux
+
+package scavenge
+
+func releaseProgram() error { return nil }
