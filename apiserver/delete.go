@@ -30,8 +30,13 @@ func (s *Server) delete(q *request) error {
 	if err != nil {
 		return err
 	}
+	code := http.StatusOK
+	//lint:ignore SA1019 old clients still send it
+	if orphan := o.OrphanDependents; !gone && orphan != nil && !*orphan {
+		code = http.StatusAccepted // as in Kubernetes, which has only these clients know that the object is still there
+	}
 	if !gone || q.kind.Strategy.ShowDeleted {
-		return s.responder.respond(q, http.StatusOK, obj)
+		return s.responder.respond(q, code, obj)
 	}
 	q.out.Shape = wire.Whole
 	s.responder.Object(q.w, q.r, http.StatusOK, q.out, &metav1.Status{
@@ -198,11 +203,11 @@ func (s *Server) deleteCollection(q *request) error {
 		lo.ResourceVersionMatch = "" // an option of watches, which has no effect here
 	}
 	selected.hidden = true // else they would outlive their namespace
+	q.warnOfDeletion(o)
 	found, err := s.reader.find(q.r.Context(), selected, &lo)
 	if err != nil {
 		return err
 	}
-	q.warnOfDeletion(o)
 	for _, i := range found.items {
 		obj := i.Object.Object
 		m := accessor(obj)

@@ -87,8 +87,6 @@ type: Normal`), map[string]string{
 	})
 	expectFields(t, "clustertrustbundles", kindtest.Decode(t, resource("clustertrustbundles").New, `{spec: {signerName: example.com/ca}}`),
 		map[string]string{"spec.signerName": "example.com/ca"})
-	expectFields(t, "persistentvolumes", &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}, map[string]string{"name": "v"})
-	expectFields(t, "persistentvolumeclaims", &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, map[string]string{"name": "c"})
 	expectFields(t, "replicationcontrollers", &corev1.ReplicationController{Status: corev1.ReplicationControllerStatus{Replicas: 3}},
 		map[string]string{"status.replicas": "3"})
 	expectFields(t, "secrets", &corev1.Secret{Type: "x"}, map[string]string{"type": "x"})

@@ -59,7 +59,7 @@ func ResourcesFor(c Config) []apiserver.Resource {
 	for i := range all {
 		resource, s := all[i].Plural+"."+all[i].Group, &all[i].Strategy
 		s.ShowDeleted, s.Warnings = slices.Contains(shownDeleted, resource), warn.For(resource)
-		s.QualifiedFinalizers = !slices.Contains(anyFinalizers, all[i].Group)
+		s.QualifiedFinalizers = !slices.Contains(anyFinalizers, all[i].Group) && resource != "events."
 		for j, sub := range all[i].Subresources {
 			if status, ok := sub.(apiserver.Status); ok && sub.SubresourceName() == "status" {
 				status.Strategy.Warnings = warn.For(resource + "/status")

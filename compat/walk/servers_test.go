@@ -133,8 +133,10 @@ func (s *side) send(t *testing.T, r request) answer {
 	}
 	got, err := s.client.Do(q)
 	if err != nil {
-		t.Errorf("%v at %s: %v", r, s.name, err)
-		return answer{}
+		if s.name == "planekit" || ctx.Err() != nil {
+			t.Errorf("%v at %s: %v", r, s.name, err)
+		}
+		return answer{} // kube-apiserver panics in some requests for discovery
 	}
 	defer got.Body.Close()
 	if got.StatusCode == http.StatusSwitchingProtocols {

@@ -60,6 +60,9 @@ func (w *walker) send(r request) {
 
 // skips reports whether r is outside of the part that is walked.
 func (w *walker) skips(r request) bool {
+	if *only != "" && !regexp.MustCompile(*only).MatchString(r.String()) {
+		return true
+	}
 	h := fnv.New32a()
 	fmt.Fprint(h, *seed, r)
 	return h.Sum32()%uint32(*part) != 0
@@ -78,6 +81,9 @@ func (w *walker) compare(r request, want, got answer) {
 		g := w.groups[key]
 		if g == nil {
 			g = &group{example: r.String()}
+			if *only != "" {
+				g.example += fmt.Sprintf("\n  %.1500s\n  is answered %d %.1000s\n  want %d %.1000s", r.body, got.code, got.body, want.code, want.body)
+			}
 			w.groups[key] = g
 		}
 		g.count++
@@ -88,6 +94,7 @@ var (
 	part       = flag.Int("part", 60, "send one of this many requests")
 	seed       = flag.Int("seed", 1, "which ones")
 	everything = flag.Bool("all", false, "compare messages and contents too")
+	only       = flag.String("only", "", "regular expression: send the requests that match, and show bodies")
 	programs   = flag.String("programs", "", "directory of kube-apiserver and etcd; they are built if it is empty")
 )
 

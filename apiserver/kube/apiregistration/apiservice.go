@@ -13,7 +13,7 @@ import (
 	"github.com/planekit/planekit/apiserver/kube/internal/optional"
 	"github.com/planekit/planekit/kinds"
 	apiregistrationv1 "github.com/planekit/planekit/kinds/apiregistration"
-	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -56,6 +56,7 @@ func APIServices() apiserver.Resource {
 				Update: func(s, old *service) {
 					s.Spec = old.DeepCopy().Spec
 					s.Labels, s.Annotations = maps.Clone(old.Labels), maps.Clone(old.Annotations)
+					s.Finalizers, s.OwnerReferences = slices.Clone(old.Finalizers), slices.Clone(old.OwnerReferences)
 				},
 				ValidateUpdate: func(s, _ *service) field.ErrorList {
 					var ps check.Problems
@@ -68,7 +69,7 @@ func APIServices() apiserver.Resource {
 			}, "spec", "metadata"),
 		},
 	})
-	r.Strategy.ValidateName = func(name string, _ bool) []string { return content.IsPathSegmentName(name) }
+	r.Strategy.ValidateName = path.ValidatePathSegmentName
 	return r
 }
 
@@ -100,8 +101,11 @@ func availableText(s *apiregistrationv1.APIService) string {
 func validateAPIService(s *apiregistrationv1.APIService) field.ErrorList {
 	var ps check.Problems
 	p, spec := field.NewPath("spec"), &s.Spec
-	if want := spec.Version + "." + spec.Group; s.Name != want {
-		ps.Add(field.Invalid(field.NewPath("metadata", "name"), s.Name, fmt.Sprintf("must be `spec.version+\".\"+spec.group`: %q", want)))
+	want := spec.Version + "." + spec.Group
+	for _, name := range []struct{ field, value string }{{"generateName", s.GenerateName}, {"name", s.Name}} {
+		if name.value != want && (name.field == "name" || name.value != "") {
+			ps.Add(field.Invalid(field.NewPath("metadata", name.field), name.value, fmt.Sprintf("must be `spec.version+\".\"+spec.group`: %q", want)))
+		}
 	}
 	if spec.Group != "" {
 		ps.Subdomain(p.Child("group"), spec.Group)

@@ -32,10 +32,6 @@ func PersistentVolumes() apiserver.Resource {
 			ValidateUpdate: validatePersistentVolumeUpdate,
 		}.Erase(),
 		Columns: persistentVolumeColumns(),
-		Fields: define.Fields[*pv]{
-			// Upstream offers the name by this name too.
-			"name": func(v *pv) string { return v.Name },
-		}.Erase(),
 		Subresources: []apiserver.Subresource{
 			define.Status(define.Strategy[*pv]{
 				Update:         updatePersistentVolumeStatus,

@@ -42,10 +42,6 @@ func PersistentVolumeClaims() apiserver.Resource {
 			ValidateUpdate: validateClaimUpdate,
 		}.Erase(),
 		Columns: claimColumns(),
-		Fields: define.Fields[*claim]{
-			// Upstream offers the name by this name too.
-			"name": func(c *claim) string { return c.Name },
-		}.Erase(),
 		Subresources: []apiserver.Subresource{
 			define.Status(define.Strategy[*claim]{
 				Update:         func(c, old *claim) { old.Spec.DeepCopyInto(&c.Spec) },

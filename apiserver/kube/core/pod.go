@@ -91,6 +91,7 @@ func updatePod(pod, old *corev1.Pod) {
 func updatePodStatus(pod, old *corev1.Pod) {
 	old.Spec.DeepCopyInto(&pod.Spec)
 	pod.OwnerReferences = old.DeepCopy().OwnerReferences
+	pod.DeletionTimestamp = old.DeletionTimestamp.DeepCopy()
 	optional.SetIfEmpty(&pod.Status.QOSClass, old.Status.QOSClass)
 	optional.SetIfEmpty(&pod.Status.ObservedGeneration, old.Status.ObservedGeneration)
 	// Clients that do not know the field must not clear it.

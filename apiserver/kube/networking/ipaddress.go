@@ -25,6 +25,9 @@ func IPAddresses() apiserver.Resource {
 			Validate: validateIPAddress,
 			ValidateUpdate: func(ip, old *networkingv1.IPAddress) field.ErrorList {
 				var ps check.Problems
+				if ip.GenerateName != "" {
+					ps.Each(field.NewPath("metadata", "generateName"), ip.GenerateName, ipAddressName(ip.GenerateName, true))
+				}
 				ps.Immutable(field.NewPath("spec", "parentRef"), ip.Spec.ParentRef, old.Spec.ParentRef)
 				return ps.List
 			},
@@ -40,14 +43,15 @@ func IPAddresses() apiserver.Resource {
 			"spec.parentRef.name":      func(ip *networkingv1.IPAddress) string { return parentOf(ip).Name },
 		}.Erase(),
 	})
-	r.Strategy.ValidateName = func(name string, _ bool) []string {
-		var out []string
-		for _, err := range validation.IsValidIP(nil, name) {
-			out = append(out, err.Detail)
-		}
-		return out
-	}
+	r.Strategy.ValidateName = ipAddressName
 	return r
+}
+
+func ipAddressName(name string, _ bool) (problems []string) {
+	for _, err := range validation.IsValidIP(nil, name) {
+		problems = append(problems, err.Detail)
+	}
+	return problems
 }
 
 func parentOf(ip *networkingv1.IPAddress) networkingv1.ParentReference {

@@ -7,6 +7,7 @@ import (
 	"github.com/planekit/planekit/apiserver/kube/internal/define"
 	"github.com/planekit/planekit/kinds"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -16,7 +17,7 @@ import (
 func PodDisruptionBudgets() apiserver.Resource {
 	type budget = policyv1.PodDisruptionBudget
 	spec, state := policyv1.PodDisruptionBudgetSpec{}.SwaggerDoc(), policyv1.PodDisruptionBudgetStatus{}.SwaggerDoc()
-	return apiserver.For(kinds.PodDisruptionBudgets, apiserver.Resource{
+	r := apiserver.For(kinds.PodDisruptionBudgets, apiserver.Resource{
 		Conditional: true,
 		Strategy: define.Strategy[*budget]{
 			Counted:        func(b *budget) any { return &b.Spec },
@@ -38,6 +39,8 @@ func PodDisruptionBudgets() apiserver.Resource {
 			}),
 		},
 	})
+	r.Strategy.ValidateName = path.ValidatePathSegmentName
+	return r
 }
 
 func shareText(n *intstr.IntOrString) string {

@@ -1,7 +1,6 @@
 package rbac
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/planekit/planekit/apiserver"
@@ -11,24 +10,10 @@ import (
 	"github.com/planekit/planekit/apiserver/kube/internal/optional"
 	"github.com/planekit/planekit/kinds"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
-
-// rbacName allows anything that fits into a URL as one segment, such as
-// "system:node".
-func rbacName(name string, prefix bool) []string {
-	if !prefix && (name == "." || name == "..") {
-		return []string{fmt.Sprintf("may not be '%s'", name)}
-	}
-	var messages []string
-	for _, c := range []string{"/", "%"} {
-		if strings.Contains(name, c) {
-			messages = append(messages, fmt.Sprintf("may not contain '%s'", c))
-		}
-	}
-	return messages
-}
 
 // Roles returns the resource of the kind Role.
 func Roles() apiserver.Resource {
@@ -37,7 +22,7 @@ func Roles() apiserver.Resource {
 		Validate:       validateRole,
 		ValidateUpdate: func(role, _ *rbacv1.Role) field.ErrorList { return validateRole(role) },
 	}.Erase()
-	r.Strategy.ValidateName = rbacName
+	r.Strategy.ValidateName = path.ValidatePathSegmentName
 	r.Columns = []apiserver.Column{column.CreatedAt[*rbacv1.Role]()}
 	return r
 }
@@ -49,7 +34,7 @@ func ClusterRoles() apiserver.Resource {
 		Validate:       validateClusterRole,
 		ValidateUpdate: func(role, _ *rbacv1.ClusterRole) field.ErrorList { return validateClusterRole(role) },
 	}.Erase()
-	r.Strategy.ValidateName = rbacName
+	r.Strategy.ValidateName = path.ValidatePathSegmentName
 	r.Columns = []apiserver.Column{column.CreatedAt[*rbacv1.ClusterRole]()}
 	return r
 }
@@ -64,7 +49,7 @@ func RoleBindings() apiserver.Resource {
 			return append(validateRoleBinding(b.RoleRef, b.Subjects, true), sameRole(b.RoleRef, old.RoleRef)...)
 		},
 	}.Erase()
-	r.Strategy.ValidateName = rbacName
+	r.Strategy.ValidateName = path.ValidatePathSegmentName
 	r.Columns = bindingColumns("roleBinding", rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"],
 		func(b *rbacv1.RoleBinding) (rbacv1.RoleRef, []rbacv1.Subject) { return b.RoleRef, b.Subjects })
 	return r
@@ -82,7 +67,7 @@ func ClusterRoleBindings() apiserver.Resource {
 			return append(validateRoleBinding(b.RoleRef, b.Subjects, false), sameRole(b.RoleRef, old.RoleRef)...)
 		},
 	}.Erase()
-	r.Strategy.ValidateName = rbacName
+	r.Strategy.ValidateName = path.ValidatePathSegmentName
 	r.Columns = bindingColumns("clusterRoleBinding", rbacv1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"],
 		func(b *rbacv1.ClusterRoleBinding) (rbacv1.RoleRef, []rbacv1.Subject) { return b.RoleRef, b.Subjects })
 	return r
@@ -181,7 +166,7 @@ func validateRoleBinding(ref rbacv1.RoleRef, subjects []rbacv1.Subject, namespac
 	}
 	check.OneOf(&ps, p.Child("kind"), ref.Kind, kinds...)
 	if ps.Required(p.Child("name"), ref.Name) {
-		ps.Each(p.Child("name"), ref.Name, rbacName(ref.Name, false))
+		ps.Each(p.Child("name"), ref.Name, path.ValidatePathSegmentName(ref.Name, false))
 	}
 	for i, s := range subjects {
 		checkSubject(&ps, field.NewPath("subjects").Index(i), s, namespaced)
