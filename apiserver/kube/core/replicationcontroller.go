@@ -50,6 +50,10 @@ func ReplicationControllers() apiserver.Resource {
 	return r
 }
 
+// maxCopiedLabels is the largest number of labels of a template that become the selector and the labels of the controller:
+// each has an owner, so that a request would cost three times what its size explains. With more, a selector is required.
+const maxCopiedLabels = 5000
+
 func completeReplicationController(rc *corev1.ReplicationController) {
 	optional.SetIfNil(&rc.Spec.Replicas, 1)
 	t := rc.Spec.Template
@@ -57,6 +61,9 @@ func completeReplicationController(rc *corev1.ReplicationController) {
 		return
 	}
 	podspec.Default(&t.Spec)
+	if len(t.Labels) > maxCopiedLabels {
+		return
+	}
 	if len(rc.Spec.Selector) == 0 && t.Labels != nil {
 		rc.Spec.Selector = maps.Clone(t.Labels)
 	}
