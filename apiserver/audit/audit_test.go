@@ -267,8 +267,8 @@ func (annotates) Validate(_ context.Context, r *admission.Request) error {
 	return nil
 }
 
-// TestDeprecatedVersions: requests for deprecated versions are marked, as Kubernetes marks them, whatever becomes of
-// them; requests that are not routed are not.
+// TestDeprecatedVersions: requests for deprecated versions are marked, as Kubernetes marks them, also those that are refused;
+// requests that are not routed are not.
 func TestDeprecatedVersions(t *testing.T) {
 	old := apiservertest.WithResources(apiserver.Resource{
 		Group: "node.k8s.io", Version: "v1beta1", Kind: "RuntimeClass", Plural: "runtimeclasses",

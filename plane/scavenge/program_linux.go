@@ -6,8 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // releaseProgram takes the pages of the program's file out of the process, except those that may have been written: they are
@@ -42,7 +41,7 @@ func releaseProgram() error {
 		return fmt.Errorf("/proc/self/smaps: %w", err)
 	}
 	for _, m := range clean {
-		if _, _, failed := unix.Syscall(unix.SYS_MADVISE, m.start, m.length, unix.MADV_DONTNEED); failed != 0 {
+		if _, _, failed := syscall.Syscall(syscall.SYS_MADVISE, m.start, m.length, syscall.MADV_DONTNEED); failed != 0 {
 			return fmt.Errorf("madvise: %w", failed)
 		}
 	}
