@@ -217,6 +217,7 @@ func TestUpgrade(t *testing.T) {
 		podPath + "attach?container=b&stdout=true&stderr=true&tty=true":                     "/attach/default/web/uid-1/b?error=1&output=1&tty=1",
 		podPath + "portforward":                   "/portForward/default/web/uid-1?",
 		podPath + "portforward?ports=80&ports=81": "/portForward/default/web/uid-1?port=80&port=81",
+		podPath + "portforward?ports=80,81":       "/portForward/default/web/uid-1?port=80&port=81",
 		"/api/v1/nodes/node-1/proxy/exec/x/y":     "/exec/x/y?",
 	} {
 		conn, err := net.Dial("tcp", n.front.Listener.Addr().String())

@@ -70,7 +70,7 @@ func attachCases() (cases []StreamCase) {
 		r.say("errors: %d", o.stderr.Len())
 		return nil
 	})
-	attach("tty", "tty; stty size; read x; echo got $x; stty size; sleep 1000", tty, func(r *streamRun, c command) error {
+	attach("tty", "read x; echo got $x; while [ \"$(stty size 2>/dev/null)\" != '30 100' ]; do sleep 0.1; done; stty size; sleep 1000", tty, func(r *streamRun, c command) error {
 		s := make(sizes, 1)
 		s <- remotecommand.TerminalSize{Width: 100, Height: 30}
 		c.stdin, c.tty, c.noStderr, c.sizes, c.limit = r.open("hello\n"), true, true, s, 3*shortly
@@ -113,7 +113,7 @@ func attachCases() (cases []StreamCase) {
 		}
 		return nil
 	})
-	attach("ends", "sleep 4; echo bye; echo err >&2; exit 4", in, func(r *streamRun, c command) error {
+	attach("ends", "sleep 4; echo bye; sleep 1; echo err >&2; sleep 1; exit 4", in, func(r *streamRun, c command) error {
 		c.stdin = r.open("")
 		r.execute(c)
 		return nil
@@ -236,20 +236,24 @@ func endCases() (cases []StreamCase) {
 
 // containerEnds ends a container to which a client has a stream.
 func containerEnds(r *streamRun, way, sub, how string, tty bool) error {
-	spec := r.attachable("exec 3<&0; trap 'echo terminated; exit 7' TERM; cat <&3 & while true; do sleep 0.1; done", fmt.Sprintf(", stdin: true, tty: %v", tty))
+	const begin = "stty -echo 2>/dev/null; exec 3<&0; echo begun; "
+	spec := r.attachable(begin+"trap 'echo terminated; exit 7' TERM; cat <&3 & while true; do sleep 0.1; done", fmt.Sprintf(", stdin: true, tty: %v", tty))
 	if how == "deleted-at-once" { // it may not have the time for more
-		spec = r.attachable("exec 3<&0; cat <&3 & while true; do sleep 0.1; done", fmt.Sprintf(", stdin: true, tty: %v", tty))
+		spec = r.attachable(begin+"cat <&3 & while true; do sleep 0.1; done", fmt.Sprintf(", stdin: true, tty: %v", tty))
 	}
 	if how == "deleted-with-grace" {
-		spec = "terminationGracePeriodSeconds: 3\n" + r.attachable("exec 3<&0; trap 'echo terminated' TERM; cat <&3 & while true; do sleep 0.1; done", fmt.Sprintf(", stdin: true, tty: %v", tty))
+		spec = "terminationGracePeriodSeconds: 3\n" + r.attachable(begin+"trap 'echo terminated' TERM; cat <&3 & while true; do sleep 0.1; done", fmt.Sprintf(", stdin: true, tty: %v", tty))
 	}
 	if err := r.pod(spec, running); err != nil {
 		return err
 	}
+	if !r.await(soon, r.logHas("begun")) {
+		return fmt.Errorf("%s does not begin", r.name)
+	}
 	pids := r.processes()
 	c := command{way: way, pod: r.name, attach: sub == "attach", stdin: r.open("ready\n"), tty: tty, noStderr: tty, limit: 2 * soon}
 	if sub == "exec" {
-		c.args = []string{"sh", "-c", "echo ready; cat; echo after; sleep 1000"}
+		c.args, c.stdin = []string{"sh", "-c", "echo ready; cat; echo after; sleep 1000"}, r.open("")
 	}
 	o := r.start(c)
 	if !r.within("it runs", o.has("ready")) && sub == "exec" {

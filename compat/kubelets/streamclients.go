@@ -200,19 +200,22 @@ func (r *streamRun) ask(method, path string, header http.Header) {
 	for name, values := range header {
 		request.Header[name] = values
 	}
-	r.say("%s %s", method, path)
 	answer, err := web.Do(request)
 	if err != nil {
-		r.say("  %v", err)
+		r.say("%s %s: %v", method, path, err)
 		return
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode == http.StatusSwitchingProtocols {
-		r.say("  101")
+		r.say("%s %s: 101", method, path)
 		return
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
-	r.say("  %d %s %s %v", answer.StatusCode, answer.Header.Get("Content-Type"), brief(body), err)
+	kind := answer.Header.Get("Content-Type")
+	if answer.StatusCode == http.StatusOK {
+		kind = "" // of a log, it depends on the time of its first line
+	}
+	r.say("%s %s: %d %s %s %v", method, path, answer.StatusCode, kind, brief(body), err)
 }
 
 // cutter carries connections to the API server until it is cut.
@@ -375,6 +378,8 @@ func (r *streamRun) sayMessages(m *messages) {
 			r.say("channel %d: %s", channel, brief(data))
 		}
 	}
-	r.say("last channel: %d", m.last)
+	if m.data[3] != nil || m.data['3'] != nil {
+		r.say("the status is last: %v", m.last == 3 || m.last == '3')
+	}
 	r.say("end: %s", m.end)
 }

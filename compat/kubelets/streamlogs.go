@@ -5,6 +5,9 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -77,6 +80,25 @@ func (r *streamRun) sayFollowed(f *follower) {
 	r.say("log: %s, %s", brief(f.got.Bytes()), f.end)
 }
 
+// logIsRead reports whether a process on this machine reads the log of the case's pod.
+func (r *streamRun) logIsRead() bool {
+	files, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	for _, file := range files {
+		// A process or a file may be gone meanwhile.
+		path, _ := os.Readlink(file)
+		if !strings.Contains(path, "_"+r.name+"_") || !strings.HasSuffix(path, ".log") {
+			continue
+		}
+		info, _ := os.ReadFile(strings.Replace(file, "/fd/", "/fdinfo/", 1))
+		_, flags, ok := strings.Cut(string(info), "flags:")
+		flags, _, _ = strings.Cut(strings.TrimSpace(flags), "\n")
+		if n, err := strconv.ParseInt(flags, 8, 64); ok && err == nil && n&int64(os.O_WRONLY|os.O_RDWR) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // logCases follow logs, and read them with wrong options.
 func logCases() (cases []StreamCase) {
 	follow := func(name, spec string, options corev1.PodLogOptions, do func(r *streamRun, f *follower) error) {
@@ -101,7 +123,7 @@ func logCases() (cases []StreamCase) {
 	container := func(script, more string) string {
 		return more + "containers: [{name: c, image: busybox, command: [sh, -c, \"" + script + "\", NAME]}]"
 	}
-	follow("ends", container("echo ready; sleep 4; echo bye; echo err >&2; exit 3", "restartPolicy: Never\n"), corev1.PodLogOptions{}, nothing)
+	follow("ends", container("echo ready; sleep 4; echo bye; sleep 1; echo err >&2; exit 3", "restartPolicy: Never\n"), corev1.PodLogOptions{}, nothing)
 	follow("ends-without-newline", container("echo ready; sleep 4; printf bye", "restartPolicy: Never\n"), corev1.PodLogOptions{}, nothing)
 	follow("restarts", container("echo ready; sleep 4; echo bye", "restartPolicy: Always\n"), corev1.PodLogOptions{}, nothing)
 	lines := int64(1)
@@ -114,7 +136,7 @@ func logCases() (cases []StreamCase) {
 	follow("deleted", forever, corev1.PodLogOptions{}, func(r *streamRun, _ *follower) error { return r.delete(3) })
 	follow("removed", container("trap 'exit' TERM; echo ready; while true; do sleep 0.1; done", ""), corev1.PodLogOptions{}, func(r *streamRun, _ *follower) error { return r.delete(1) })
 	cases = append(cases, StreamCase{"log/cut", func(r *streamRun) error {
-		if err := r.pod(strings.ReplaceAll(forever, "NAME", r.name), running); err != nil {
+		if err := r.pod(strings.ReplaceAll(container("echo ready; exec sleep 1000", ""), "NAME", r.name), running); err != nil {
 			return err
 		}
 		config, cutter, err := r.cutter()
@@ -126,9 +148,10 @@ func logCases() (cases []StreamCase) {
 			return err
 		}
 		r.within("it is followed", f.has("ready"))
+		r.within("the kubelet reads the log", r.logIsRead)
 		cutter.cut()
 		<-f.done
-		r.say("the process lives: %v", r.lives())
+		r.within("the kubelet does not read the log", func() bool { return !r.logIsRead() })
 		return nil
 	}}, StreamCase{"log/previous", func(r *streamRun) error {
 		spec := "restartPolicy: Always\ncontainers: [{name: c, image: busybox, command: [sh, -c, \"date +%s%N >> /data/n; wc -l < /data/n; test $(wc -l < /data/n) -lt 2 || sleep 1000\", NAME], volumeMounts: [{name: data, mountPath: /data}]}]\nvolumes: [{name: data, emptyDir: {}}]"

@@ -90,7 +90,7 @@ func rawCases() (cases []StreamCase) {
 		r.sayMessages(m)
 		return nil
 	}}, StreamCase{"exec/frames-bad-size", func(r *streamRun) error {
-		conn, ok := r.dial(r.config, query(r, "read x; stty size; echo $x", "stdin=true&tty=true"), "v5.channel.k8s.io")
+		conn, ok := r.dial(r.config, query(r, "read x; echo got $x", "stdin=true&tty=true"), "v5.channel.k8s.io")
 		if !ok {
 			return nil
 		}

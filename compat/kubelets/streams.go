@@ -112,7 +112,6 @@ func playStream(ctx context.Context, config *rest.Config, api kubernetes.Interfa
 	ctx, cancel := context.WithTimeout(ctx, caseIn)
 	defer cancel()
 	r := &streamRun{ctx: ctx, name: strings.ReplaceAll(c.Name, "/", "-"), config: config, api: api}
-	begun := time.Now()
 	err := remove(ctx, api.CoreV1().Pods(namespace), r.name) // of an earlier attempt
 	if err == nil {
 		err = c.run(r)
@@ -122,9 +121,6 @@ func playStream(ctx context.Context, config *rest.Config, api kubernetes.Interfa
 	}
 	if err := r.clear(); err != nil {
 		r.say("%s%v", NotRun, err)
-	}
-	if os.Getenv("STREAM_TIMES") != "" {
-		fmt.Fprintf(os.Stderr, "%s %v\n", c.Name, time.Since(begun))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

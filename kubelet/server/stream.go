@@ -264,6 +264,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, through http.Rou
 		},
 		Transport: through,
 		ModifyResponse: func(answer *http.Response) error {
+			if answer.StatusCode < http.StatusBadRequest && answer.StatusCode != http.StatusSwitchingProtocols {
+				return noUpgrade(answer.StatusCode)
+			}
 			upgraded.Guard(answer, s.config.Streams, cancel)
 			return nil
 		},
@@ -273,8 +276,21 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, through http.Rou
 	proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
+// noUpgrade is the code of a runtime's answer that is neither an upgrade nor a refusal.
+type noUpgrade int
+
+// The Kubernetes kubelet has the newline.
+func (n noUpgrade) Error() string {
+	return fmt.Sprintf("invalid upgrade response: status code %d\n", int(n))
+}
+
 func (s *Server) streamFailed(w http.ResponseWriter, r *http.Request, err error) {
 	s.config.Log.V(1).Info("stream failed", "path", r.URL.Path, "error", err.Error())
+	var no noUpgrade
+	if errors.As(err, &no) {
+		refuse(w, no.Error(), http.StatusInternalServerError)
+		return
+	}
 	refuse(w, "the runtime's stream could not be reached", http.StatusBadGateway)
 }
 

@@ -128,6 +128,18 @@ func TestStreamsThatAreRefused(t *testing.T) {
 	refuse("/attach/default/web/c?output=1", 502, "the runtime's stream could not be reached")
 }
 
+// TestNoUpgrade: a runtime that answers without an upgrade is no success.
+func TestNoUpgrade(t *testing.T) {
+	k := start(t, nil)
+	runtime := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer runtime.Close()
+	k.runtime.stream = runtime.URL + "/token"
+	const path, want = "/portForward/default/web", "invalid upgrade response: status code 200\n"
+	if code, text := k.upgrade(path); code != 500 || text != want {
+		t.Errorf("upgrade %s at a runtime that answers 200 = %d %q, want 500 %q", path, code, text, want)
+	}
+}
+
 // TestStreamsWithoutUpgrade: a request that asks for no upgrade does not reach the runtime.
 func TestStreamsWithoutUpgrade(t *testing.T) {
 	k := start(t, nil)
