@@ -237,7 +237,7 @@ func endCases() (cases []StreamCase) {
 // containerEnds ends a container to which a client has a stream.
 func containerEnds(r *streamRun, way, sub, how string, tty bool) error {
 	const begin = "stty -echo 2>/dev/null; exec 3<&0; echo begun; "
-	spec := r.attachable(begin+"trap 'echo terminated; exit 7' TERM; cat <&3 & while true; do sleep 0.1; done", fmt.Sprintf(", stdin: true, tty: %v", tty))
+	spec := r.attachable(begin+"trap 'echo terminated; sleep 0.3; exit 7' TERM; cat <&3 & while true; do sleep 0.1; done", fmt.Sprintf(", stdin: true, tty: %v", tty))
 	if how == "deleted-at-once" { // it may not have the time for more
 		spec = r.attachable(begin+"cat <&3 & while true; do sleep 0.1; done", fmt.Sprintf(", stdin: true, tty: %v", tty))
 	}

@@ -201,6 +201,12 @@ func (r *streamRun) ask(method, path string, header http.Header) {
 		request.Header[name] = values
 	}
 	answer, err := web.Do(request)
+	for range 3 { // the server closes a connection that was not upgraded
+		if err == nil || !strings.Contains(err.Error(), "server closed idle connection") {
+			break
+		}
+		answer, err = web.Do(request)
+	}
 	if err != nil {
 		r.say("%s %s: %v", method, path, err)
 		return
