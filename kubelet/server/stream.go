@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gorilla/websocket"
 	"github.com/planekit/planekit/internal/upgraded"
 	"github.com/planekit/planekit/kubelet/server/internal/translate"
 	"google.golang.org/grpc/codes"
@@ -183,7 +182,7 @@ func (s *Server) portForward(w http.ResponseWriter, r *http.Request) {
 // parsePorts parses the ports of a WebSocket whose messages are data of one port. Ports may be joined
 // by commas, as kube-apiserver does. In SPDY, which may be in a WebSocket, each stream names its port.
 func parsePorts(r *http.Request) (ports []int32, err error) {
-	if !websocket.IsWebSocketUpgrade(r) || len(translate.Tunnelled(translate.Offered(r))) > 0 {
+	if !translate.IsWebSocket(r) || len(translate.Tunnelled(translate.Offered(r))) > 0 {
 		return nil, nil
 	}
 	texts := r.URL.Query()["port"]

@@ -57,9 +57,12 @@ type Translator struct {
 	Log logr.Logger
 }
 
+// IsWebSocket reports whether r begins a WebSocket.
+func IsWebSocket(r *http.Request) bool { return websocket.IsWebSocketUpgrade(r) }
+
 // Offered returns the subprotocols that a client offers, or nil if r does not begin a WebSocket.
 func Offered(r *http.Request) []string {
-	if !websocket.IsWebSocketUpgrade(r) {
+	if !IsWebSocket(r) {
 		return nil
 	}
 	var offered []string
