@@ -365,7 +365,7 @@ func forwardCases() (cases []StreamCase) {
 			if p, ok := r.openPort(conn, port, 0); ok {
 				r.sayPair(p)
 			}
-			// The connection is of use for others.
+			// Other ports are still reached by the connection.
 			good, err := r.listen(echo)
 			if err != nil {
 				return err

@@ -90,7 +90,7 @@ func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
 	s.stream(w, r, s.streams, answer.GetUrl(), err, &want)
 }
 
-// words are those of the Kubernetes kubelet for what it does not find.
+// words holds the words of the Kubernetes kubelet for a pod with another UID and for a container that does not run.
 type words struct {
 	uid, container func(pod, container string) string
 	uidCode        int
@@ -278,7 +278,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, through http.Rou
 // noUpgrade is the code of a runtime's answer that is neither an upgrade nor a refusal.
 type noUpgrade int
 
-// The Kubernetes kubelet has the newline.
+// Error returns the words of the Kubernetes kubelet, which end with a newline.
 func (n noUpgrade) Error() string {
 	return fmt.Sprintf("invalid upgrade response: status code %d\n", int(n))
 }
