@@ -317,6 +317,7 @@ var streamVolatile = []struct {
 	{regexp.MustCompile(`192\.0\.2\.1:[0-9]+`), "{kubelet}"},
 	{regexp.MustCompile(`127\.0\.0\.1:[0-9]+`), "{address}"},
 	{regexp.MustCompile(`[0-9a-f]{64}`), "{id}"},
+	{regexp.MustCompile(`image can't be pulled|trying and failing to pull image`), "{pull}"},
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "{uid}"},
 	{regexp.MustCompile(`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]+\.[0-9]+Z `), "{time} "},
 	{regexp.MustCompile(`/dev/pts/[0-9]+`), "/dev/pts/{n}"},
