@@ -17,12 +17,8 @@ import (
 	"github.com/planekit/planekit/compat/stock"
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/cri"
-	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/kubelet/server"
 	"github.com/planekit/planekit/localcache"
-	"github.com/planekit/planekit/plane/nodes"
-	"github.com/planekit/planekit/plane/planetest"
-	"github.com/planekit/planekit/plane/stack"
 )
 
 // StreamSide starts an API server with a node that it reaches, and returns the configuration of its
@@ -68,27 +64,6 @@ func StreamKubelet(t *testing.T, bin string) *rest.Config {
 	})
 	return clientsOf(t, s.Kubeconfig)
 }
-
-// StreamPlane is our kubelet under our control plane.
-func StreamPlane(t *testing.T, _ string) *rest.Config {
-	t.Helper()
-	h := newHost(t)
-	p := planetest.Start(t, planetest.Nodes(1, func(c *nodes.Config) {
-		c.Runtime, c.Dir, c.CgroupRoot = runtimeOf{h.socket}, h.dir, h.cgroup+"/kubepods"
-		c.Kubelet = func(k *kubelet.Config) {
-			k.Eviction, k.ImageGC = kubelet.Eviction{Thresholds: []eviction.Threshold{}}, kubelet.ImageGC{High: 100}
-		}
-	}))
-	return clientsOf(t, p.KubeconfigFile())
-}
-
-// runtimeOf is the runtime of a host, which outlives the node.
-type runtimeOf struct{ socket string }
-
-func (r runtimeOf) Start(context.Context, *stack.Stack) (string, error) { return r.socket, nil }
-func (runtimeOf) Network(context.Context, string) error                 { return nil }
-func (runtimeOf) ForgetNetwork(context.Context) error                   { return nil }
-func (runtimeOf) Cleanup(context.Context) error                         { return nil }
 
 func clientsOf(t *testing.T, path string) *rest.Config {
 	t.Helper()
