@@ -66,7 +66,7 @@ compat: compat-tools
 .PHONY: kubelets
 kubelets: compat-tools
 	@scripts/install-node-tools $(TEST_TOOLS)
-	@CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -tags=$(TAGS),kubelets" go test -C compat -count=1 -timeout 30m -v -run TestKubelets .
+	@CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -tags=$(TAGS),kubelets" go test -C compat -count=1 -timeout 40m -v -run 'TestKubelets|TestStreams' .
 
 # The CustomResourceDefinitions of well-known projects, which are downloaded, and random objects of them, beside Kubernetes'
 # packages; ARGS="-objects 100" passes flags on.

@@ -180,6 +180,8 @@ func TestConnectOptions(t *testing.T) {
 		{"/p/proxy/a/proxy/b/?path=/other", "/a/proxy/b/", 200},
 		{"/https:p:443/proxy/x", "/x", 200},
 		{"/p/portforward?ports=80&ports=443", "[80 443]", 200},
+		{"/p/portforward?ports=80,443", "[80 443]", 200},
+		{"/p/portforward?ports=80,", "", 400},
 		{"/p/portforward?ports=x", "", 400},
 		{"/p/portforward?ports=4294967376", "", 400},
 	} {

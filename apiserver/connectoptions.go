@@ -37,7 +37,7 @@ func (p Proxy) options(query url.Values, rest string) (runtime.Object, error) {
 		case *bool:
 			err = runtime.Convert_Slice_string_To_bool(&values, into, nil)
 		case *[]int32:
-			for _, text := range values {
+			for text := range strings.SplitSeq(strings.Join(values, ","), ",") { // a value may have several
 				n, wrong := strconv.ParseInt(text, 10, 32)
 				err = errors.Join(err, wrong)
 				*into = append(*into, int32(n))

@@ -59,7 +59,7 @@ func TestContainerdHostile(t *testing.T) {
 		run  func(*testing.T, *rig)
 	}{
 		{"files in memory", containerdMemoryVolume}, {"memory", containerdEater}, {"processes", containerdForks},
-		{"log", containerdUnbroken}, {"commands", containerdCommands},
+		{"log", containerdUnbroken}, {"commands", containerdCommands}, {"forward", containerdForward},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, r)

@@ -217,6 +217,10 @@ func (k *Kubelet) allocatable(capacity corev1.ResourceList) corev1.ResourceList 
 		eviction.Reserved(k.config.Eviction.Thresholds, k.host.Capacity)))
 }
 
+// featureWebSockets is the feature of kubelets that translate WebSockets for their runtime, which kube-apiserver then
+// leaves to them.
+const featureWebSockets = "ExtendWebSocketsToKubelet"
+
 // setNodeStatus updates a Node's status. It keeps conditions of other writers.
 func (k *Kubelet) setNodeStatus(status *corev1.NodeStatus, now time.Time) {
 	status.Addresses = k.config.Addresses
@@ -227,6 +231,9 @@ func (k *Kubelet) setNodeStatus(status *corev1.NodeStatus, now time.Time) {
 	status.NodeInfo = k.host.System
 	status.NodeInfo.ContainerRuntimeVersion = k.runtimeName + "://" + k.runtimeVersion
 	status.DeclaredFeatures = []string{admission.FeatureRestartAll}
+	if k.config.Port != 0 {
+		status.DeclaredFeatures = []string{featureWebSockets, admission.FeatureRestartAll} // sorted
+	}
 	k.abilities.Report(status)
 	for _, c := range []corev1.NodeCondition{
 		k.evictor.condition(corev1.NodeMemoryPressure),

@@ -46,6 +46,11 @@ func TestNodeStatus(t *testing.T) {
 		if got := strings.Join(kinds, " "); got != "MemoryPressure DiskPressure PIDPressure Ready" {
 			t.Errorf("conditions: %s", got)
 		}
+		// Without the first, kube-apiserver translates WebSockets itself.
+		declared := []string{"ExtendWebSocketsToKubelet", "RestartAllContainersOnContainerExits"}
+		if got := node.Status.DeclaredFeatures; !slices.Equal(got, declared) {
+			t.Errorf("declaredFeatures of a node with a port = %q, want %q", got, declared)
+		}
 		r.api.create(cpuPod("large", "1600m"))
 		r.api.await(t, "large", "refused", failed("OutOfcpu", "Pod was rejected: Node didn't have enough resource: cpu, requested: 1600, used: 0, capacity: 1500"))
 		r.api.create(webPod("web"))

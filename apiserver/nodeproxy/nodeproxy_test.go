@@ -29,7 +29,7 @@ func say(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) }
 }
 
-// ask returns the code and the body; a Status is cut down to its message.
+// ask returns the code and the body; a Status is cut down to its message. A request for streams asks for an upgrade.
 func (n *node) ask(t *testing.T, method, path string, header http.Header) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, n.front.URL+path, nil)
@@ -38,6 +38,8 @@ func (n *node) ask(t *testing.T, method, path string, header http.Header) (int, 
 	}
 	if header != nil {
 		r.Header = header
+	} else if sub := strings.TrimPrefix(path, podPath); sub != path && !strings.HasPrefix(sub, "log") && !strings.HasPrefix(sub, "proxy") {
+		r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"SPDY/3.1"}}
 	}
 	answer, err := n.front.Client().Transport.RoundTrip(r)
 	if err != nil {
@@ -217,6 +219,7 @@ func TestUpgrade(t *testing.T) {
 		podPath + "attach?container=b&stdout=true&stderr=true&tty=true":                     "/attach/default/web/uid-1/b?error=1&output=1&tty=1",
 		podPath + "portforward":                   "/portForward/default/web/uid-1?",
 		podPath + "portforward?ports=80&ports=81": "/portForward/default/web/uid-1?port=80&port=81",
+		podPath + "portforward?ports=80,81":       "/portForward/default/web/uid-1?port=80&port=81",
 		"/api/v1/nodes/node-1/proxy/exec/x/y":     "/exec/x/y?",
 	} {
 		conn, err := net.Dial("tcp", n.front.Listener.Addr().String())
@@ -248,6 +251,22 @@ func TestUpgrade(t *testing.T) {
 		}
 		if len(got.TLS.PeerCertificates) == 0 {
 			t.Errorf("%s: no client certificate was shown", path)
+		}
+	}
+}
+
+// TestUpgradeRequired: without an upgrade, a stream is refused before the kubelet is asked.
+func TestUpgradeRequired(t *testing.T) {
+	n := startNode(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the kubelet is asked for %s", r.URL) })
+	for _, path := range []string{"exec?container=a&command=x&stdout=true", "exec?container=a", "attach?container=a&stdout=true", "portforward", "portforward?ports=80"} {
+		answer, err := http.Get(n.front.URL + podPath + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), `"message":"Upgrade request required"`) {
+			t.Errorf("GET %s = %d %s, %v, want 400 and Upgrade request required", path, answer.StatusCode, body, err)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/planekit/planekit/internal/invalid"
@@ -98,15 +99,17 @@ func streamQuery(query url.Values) url.Values {
 }
 
 // portQuery checks PodPortForwardOptions, whose ports are in the query for
-// WebSockets only.
+// WebSockets only. They may be joined by commas.
 func portQuery(query url.Values) (url.Values, error) {
 	out := url.Values{}
-	for _, text := range query["ports"] {
-		port, err := strconv.ParseUint(text, 10, 16)
-		if err != nil || port == 0 {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("port %q must be between 1 and 65535", text))
+	for _, texts := range query["ports"] {
+		for text := range strings.SplitSeq(texts, ",") {
+			port, err := strconv.ParseUint(text, 10, 16)
+			if err != nil || port == 0 {
+				return nil, apierrors.NewBadRequest(fmt.Sprintf("port %q must be between 1 and 65535", text))
+			}
+			out.Add("port", text)
 		}
-		out.Add("port", text)
 	}
 	return out, nil
 }

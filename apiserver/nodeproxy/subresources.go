@@ -84,7 +84,7 @@ func (p *Proxy) PortForward(parent runtime.Object) (http.Handler, error) {
 	}), nil
 }
 
-// upgrade leads to a path of the kubelet of the pod.
+// upgrade leads to a path of the kubelet of the pod. A request that asks for no upgrade is refused.
 func (p *Proxy) upgrade(w http.ResponseWriter, r *http.Request, pod *corev1.Pod, path string, query url.Values) error {
 	if pod.Spec.NodeName == "" {
 		return apierrors.NewBadRequest(fmt.Sprintf("pod %s does not have a host assigned", pod.Name))
@@ -93,7 +93,12 @@ func (p *Proxy) upgrade(w http.ResponseWriter, r *http.Request, pod *corev1.Pod,
 	if err != nil {
 		return err
 	}
-	return p.forward(w, r, backend{url: to.url(path, query.Encode()), by: to, node: to.node, kubelet: true})
+	for _, value := range r.Header.Values("Connection") {
+		if strings.Contains(strings.ToLower(value), "upgrade") {
+			return p.forward(w, r, backend{url: to.url(path, query.Encode()), by: to, node: to.node, kubelet: true})
+		}
+	}
+	return apierrors.NewBadRequest("Upgrade request required")
 }
 
 // NodeProxy leads to any path of a node's kubelet. parent is a *corev1.Node.

@@ -16,6 +16,8 @@ import (
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/cri"
 	"github.com/planekit/planekit/kubelet/eviction"
+	"github.com/planekit/planekit/kubelet/server"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/nodes"
 	"github.com/planekit/planekit/plane/planetest"
@@ -24,6 +26,10 @@ import (
 
 // nodeName is the name of the node on every side.
 const nodeName = stock.Node
+
+// nodeAddress is the address of our kubelet, and of both where streams are compared. It is of a range
+// for documentation (RFC 5737).
+const nodeAddress = "192.0.2.1"
 
 // Side is an API server with a scheduler and a kubelet.
 type Side struct {
@@ -68,8 +74,12 @@ func StockKubelet(t *testing.T, bin, kubeconfig string, h *host) {
 	})
 }
 
-// OurKubelet starts our kubelet.
-func OurKubelet(t *testing.T, _, path string, h *host) {
+// OurKubelet starts our kubelet, without its server.
+func OurKubelet(t *testing.T, _, path string, h *host) { ourKubelet(t, path, h, nil) }
+
+// ourKubelet starts our kubelet. If serve is not nil, it returns a server of the kubelet, which runs
+// until the test ends, and its port.
+func ourKubelet(t *testing.T, path string, h *host, serve func(kubelet.Config, localcache.Reader[*corev1.Pod], *cri.Client) (*server.Server, int32)) {
 	t.Helper()
 	api, err := kubeconfig.Connect(path)
 	if err != nil {
@@ -89,7 +99,7 @@ func OurKubelet(t *testing.T, _, path string, h *host) {
 	config := kubelet.Config{
 		NodeName: nodeName, Root: filepath.Join(h.dir, "kubelet"), LogRoot: filepath.Join(h.dir, "logs"),
 		CgroupRoot: filepath.Join(h.cgroup, "kubepods"),
-		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}},
+		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: nodeAddress}},
 		Runtime:    containers, Images: containers, Pods: pods,
 		// The machine is not the kubelet's own.
 		Eviction: kubelet.Eviction{Thresholds: []eviction.Threshold{}}, ImageGC: kubelet.ImageGC{High: 100},
@@ -97,6 +107,10 @@ func OurKubelet(t *testing.T, _, path string, h *host) {
 		Log:     log,
 	}
 	nodes.Connect(&config, api)
+	var served *server.Server
+	if serve != nil {
+		served, config.Port = serve(config, pods, containers)
+	}
 	k, err := kubelet.New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -108,6 +122,9 @@ func OurKubelet(t *testing.T, _, path string, h *host) {
 		}
 	})
 	s.Start("pods", pods.Run)
+	if served != nil {
+		s.Start("server", served.Run)
+	}
 	s.Start("kubelet", k.Run)
 	if err := s.Await(t.Context(), k.Ready()); err != nil {
 		t.Fatal(err)

@@ -1,12 +1,13 @@
 package stock
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"testing"
 )
 
-// KubeletConfig configures a kubelet. All fields must be set.
+// KubeletConfig configures a kubelet. All fields but Address must be set.
 type KubeletConfig struct {
 	// Kubeconfig is the path of its kubeconfig.
 	Kubeconfig string
@@ -19,6 +20,9 @@ type KubeletConfig struct {
 	Dir string
 	// CgroupRoot is a cgroup that exists in every hierarchy, below which it makes those of pods.
 	CgroupRoot string
+	// Address is an address of this machine at which API servers reach the kubelet. If it is empty,
+	// none does.
+	Address string
 }
 
 const kubeletConfiguration = `apiVersion: kubelet.config.k8s.io/v1beta1
@@ -31,7 +35,7 @@ cgroupRoot: %s
 enforceNodeAllocatable: []
 makeIPTablesUtilChains: false
 localStorageCapacityIsolation: false
-address: 127.0.0.1
+address: %s
 port: %s
 healthzPort: 0
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
@@ -48,7 +52,14 @@ podLogsDir: %s
 func NewKubelet(t testing.TB, bin string, c KubeletConfig) {
 	t.Helper()
 	config := filepath.Join(c.Dir, "kubelet.yaml")
-	write(t, config, fmt.Sprintf(kubeletConfiguration, c.Socket, c.CgroupRoot, FreePort(t), filepath.Join(c.Dir, "logs")))
-	launch(t, c.Dir, filepath.Join(bin, "kubelet"), "--config", config, "--kubeconfig", c.Kubeconfig,
-		"--hostname-override", c.Node, "--root-dir", filepath.Join(c.Dir, "kubelet"), "--cert-dir", filepath.Join(c.Dir, "certs"))
+	address := cmp.Or(c.Address, "127.0.0.1")
+	write(t, config, fmt.Sprintf(kubeletConfiguration, c.Socket, c.CgroupRoot, address, FreePort(t), filepath.Join(c.Dir, "logs")))
+	arguments := []string{
+		"--config", config, "--kubeconfig", c.Kubeconfig,
+		"--hostname-override", c.Node, "--root-dir", filepath.Join(c.Dir, "kubelet"), "--cert-dir", filepath.Join(c.Dir, "certs"),
+	}
+	if c.Address != "" {
+		arguments = append(arguments, "--node-ip", c.Address)
+	}
+	launch(t, c.Dir, filepath.Join(bin, "kubelet"), arguments...)
 }

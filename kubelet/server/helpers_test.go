@@ -240,3 +240,8 @@ func (k *kubelet) dial(path string) (net.Conn, *bufio.Reader) {
 	}
 	return c, reader
 }
+
+// endedPod is a pod without a sandbox.
+func endedPod() *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "ended", UID: "uid-ended"}}
+}

@@ -24,26 +24,33 @@ type logOptions struct {
 	stream                       string    // stdout or stderr; empty: both
 }
 
-// parseLogOptions reads the query of a request for logs.
+// parseLogOptions reads the query of a request for logs, as kube-apiserver does. It may change query.
 func parseLogOptions(query url.Values, now time.Time) (logOptions, error) {
 	o := logOptions{tail: -1, limit: -1}
 	var errs []error
 	flag := func(name string, to *bool) {
-		if text := query.Get(name); text != "" {
-			var err error
-			if *to, err = strconv.ParseBool(text); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %q is not a boolean", name, text))
-			}
-		}
+		text := query.Get(name)
+		*to = query.Has(name) && text != "0" && !strings.EqualFold(text, "false")
 	}
 	number := func(name string, least int64, to *int64) {
-		if text := query.Get(name); text != "" {
-			n, err := strconv.ParseInt(text, 10, 64)
-			if err != nil || n < least {
-				errs = append(errs, fmt.Errorf("%s: %q is not a number of at least %d", name, text, least))
-				return
-			}
+		if !query.Has(name) {
+			return
+		}
+		text := query.Get(name)
+		n, err := strconv.ParseInt(text, 10, 64)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s: %q is not a number", name, text))
+		case n < least:
+			errs = append(errs, fmt.Errorf("%s: %d %w %d", name, n, errTooSmall, least))
+		default:
 			*to = n
+		}
+	}
+	if tail := query.Get("tail"); tail != "" { // the older name
+		query.Set("tailLines", tail)
+		if tail == "all" {
+			query.Del("tailLines")
 		}
 	}
 	flag("follow", &o.follow)
@@ -58,6 +65,9 @@ func parseLogOptions(query url.Values, now time.Time) (logOptions, error) {
 		o.since = now.Add(-time.Duration(min(seconds, maxSeconds)) * time.Second)
 	}
 	if text := query.Get("sinceTime"); text != "" {
+		if seconds != 0 {
+			errs = append(errs, fmt.Errorf("sinceTime: %w sinceSeconds", errBoth))
+		}
 		var err error
 		if o.since, err = time.Parse(time.RFC3339, text); err != nil {
 			errs = append(errs, fmt.Errorf("sinceTime: %q is not a time", text))
@@ -73,6 +83,12 @@ func parseLogOptions(query url.Values, now time.Time) (logOptions, error) {
 	return o, errors.Join(errs...)
 }
 
+// errTooSmall and errBoth mark options that are well formed and have no meaning.
+var (
+	errTooSmall = errors.New("is less than")
+	errBoth     = errors.New("may not be together with")
+)
+
 // maxSeconds is a hundred years.
 const maxSeconds = 100 * 365 * 24 * 60 * 60
 
@@ -80,7 +96,11 @@ const maxSeconds = 100 * 365 * 24 * 60 * 60
 func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 	options, err := parseLogOptions(r.URL.Query(), time.Now())
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		code := http.StatusBadRequest
+		if errors.Is(err, errTooSmall) || errors.Is(err, errBoth) {
+			code = http.StatusUnprocessableEntity
+		}
+		refuse(w, err.Error(), code)
 		return
 	}
 	pod, ok := s.pod(w, r)
@@ -89,22 +109,22 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 	}
 	name := r.PathValue("container")
 	if containerSpec(pod, name) == nil {
-		http.Error(w, fmt.Sprintf("container %q not found in pod %q", name, pod.Name), http.StatusNotFound)
+		refuse(w, fmt.Sprintf("container %q not found in pod %q", name, pod.Name), http.StatusNotFound)
 		return
 	}
 	id, err := logContainer(pod, name, options.previous)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		refuse(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	status, err := s.config.Runtime.ContainerStatus(r.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: bare(id)})
 	if err != nil {
-		http.Error(w, fmt.Sprintf("unable to retrieve container logs for %s: %v", id, err), runtimeCode(err))
+		refuse(w, fmt.Sprintf("unable to retrieve container logs for %s: %v", id, err), runtimeCode(err))
 		return
 	}
 	root, path, err := s.openLogRoot(status.GetStatus().GetLogPath())
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		refuse(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	defer root.Close()
@@ -113,7 +133,7 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 		return err == nil && status.GetStatus().GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING
 	}}
 	if err := l.open(); err != nil {
-		http.Error(w, fmt.Sprintf("container %q in pod %q: its log cannot be opened", name, pod.Name), http.StatusInternalServerError)
+		refuse(w, fmt.Sprintf("container %q in pod %q: its log cannot be opened", name, pod.Name), http.StatusInternalServerError)
 		s.config.Log.Error(err, "open log", "pod", pod.Namespace+"/"+pod.Name, "container", name)
 		return
 	}

@@ -35,6 +35,9 @@ func TestLogOptions(t *testing.T) {
 		"?tailLines=1":                      "",
 		"?tailLines=2":                      "four  spaced\n",
 		"?tailLines=1000":                   all,
+		"?tail=2":                           "four  spaced\n",
+		"?tail=all":                         all,
+		"?timestamps=False&previous=0":      all,
 		"?limitBytes=1":                     "o",
 		"?limitBytes=4":                     "one\n",
 		"?limitBytes=9":                     "one\ntwo\nt",
@@ -45,39 +48,45 @@ func TestLogOptions(t *testing.T) {
 		"?stream=Stderr":                    "two\n\n",
 		"?stream=Stdout&tailLines=1000":     "one\nthree\nfour  spaced\n",
 		"?stream=All&limitBytes=3":          "one",
-		"?timestamps=true&stream=Stderr&sinceTime=1999-01-01T00:00:00Z&limitBytes=27": "2020-01-01T00:00:00.5Z two\n",
+		"?timestamps=yes&stream=Stderr&sinceTime=1999-01-01T00:00:00Z&limitBytes=27": "2020-01-01T00:00:00.5Z two\n",
 	} {
 		k.want("GET", "reader", logs+query, 200, want)
 	}
 	for query, want := range map[string]string{
-		"?tailLines=-1":    "tailLines: \"-1\" is not a number of at least 0\n",
-		"?tailLines=x":     "tailLines: \"x\" is not a number of at least 0\n",
-		"?limitBytes=0":    "limitBytes: \"0\" is not a number of at least 1\n",
-		"?sinceSeconds=0":  "sinceSeconds: \"0\" is not a number of at least 1\n",
-		"?sinceTime=noon":  "sinceTime: \"noon\" is not a time\n",
-		"?follow=perhaps":  "follow: \"perhaps\" is not a boolean\n",
-		"?stream=Sideways": "stream: \"Sideways\" is not All, Stdout or Stderr\n",
+		"?tailLines=x":     "tailLines: \"x\" is not a number",
+		"?tailLines=":      "tailLines: \"\" is not a number",
+		"?tail=x":          "tailLines: \"x\" is not a number",
+		"?sinceTime=noon":  "sinceTime: \"noon\" is not a time",
+		"?stream=Sideways": "stream: \"Sideways\" is not All, Stdout or Stderr",
 	} {
 		k.want("GET", "reader", logs+query, 400, want)
+	}
+	for query, want := range map[string]string{
+		"?tailLines=-1":   "tailLines: -1 is less than 0",
+		"?limitBytes=0":   "limitBytes: 0 is less than 1",
+		"?sinceSeconds=0": "sinceSeconds: 0 is less than 1",
+		"?sinceTime=2020-01-01T00:00:00Z&sinceSeconds=10": "sinceTime: may not be together with sinceSeconds",
+	} {
+		k.want("GET", "reader", logs+query, 422, want)
 	}
 }
 
 func TestLogsThatAreNotThere(t *testing.T) {
 	k := start(t, nil)
-	k.want("GET", "reader", "/containerLogs/default/none/c", 404, "pod \"none\" does not exist\n")
-	k.want("GET", "reader", "/containerLogs/other/web/c", 404, "pod \"web\" does not exist\n")
-	k.want("GET", "reader", "/containerLogs/default/web/x", 404, "container \"x\" not found in pod \"web\"\n")
-	k.want("GET", "reader", "/containerLogs/default/web/unseen", 400, "container \"unseen\" in pod \"web\" is not available\n")
-	k.want("GET", "reader", "/containerLogs/default/web/slow", 400, "container \"slow\" in pod \"web\" is waiting to start: trying and failing to pull image\n")
-	k.want("GET", "reader", "/containerLogs/default/web/slow?previous=true", 400, "previous terminated container \"slow\" in pod \"web\" not found\n")
-	k.want("GET", "reader", logs+"?previous=true", 404, "unable to retrieve container logs for mem://gone: rpc error: code = NotFound desc = no such container\n")
-	k.want("GET", "reader", logs, 500, "container \"c\" in pod \"web\": its log cannot be opened\n")
+	k.want("GET", "reader", "/containerLogs/default/none/c", 404, "pod \"none\" does not exist")
+	k.want("GET", "reader", "/containerLogs/other/web/c", 404, "pod \"web\" does not exist")
+	k.want("GET", "reader", "/containerLogs/default/web/x", 404, "container \"x\" not found in pod \"web\"")
+	k.want("GET", "reader", "/containerLogs/default/web/unseen", 400, "container \"unseen\" in pod \"web\" is not available")
+	k.want("GET", "reader", "/containerLogs/default/web/slow", 400, "container \"slow\" in pod \"web\" is waiting to start: trying and failing to pull image")
+	k.want("GET", "reader", "/containerLogs/default/web/slow?previous=true", 400, "previous terminated container \"slow\" in pod \"web\" not found")
+	k.want("GET", "reader", logs+"?previous=true", 404, "unable to retrieve container logs for mem://gone: rpc error: code = NotFound desc = no such container")
+	k.want("GET", "reader", logs, 500, "container \"c\" in pod \"web\": its log cannot be opened")
 }
 
 // TestLogThatIsNoFile: what a container puts in the place of its log is refused,
 // also while the log is followed, and no request waits for a writer.
 func TestLogThatIsNoFile(t *testing.T) {
-	const unopened = "container \"c\" in pod \"web\": its log cannot be opened\n"
+	const unopened = "container \"c\" in pod \"web\": its log cannot be opened"
 	k := start(t, nil)
 	path := filepath.Join(k.logs, logFile)
 	if err := os.MkdirAll(path, 0o700); err != nil {
@@ -126,7 +135,7 @@ func TestLogsStayInTheLogRoot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const outside, unopened = "the log is not in the kubelet's log directory\n", "container \"c\" in pod \"web\": its log cannot be opened\n"
+	const outside, unopened = "the log is not in the kubelet's log directory", "container \"c\" in pod \"web\": its log cannot be opened"
 	for path, want := range map[string]string{
 		secret:                                  outside,
 		"/etc/passwd":                           outside,

@@ -24,5 +24,5 @@ func TestMirrorUID(t *testing.T) {
 		}
 		conn.Close()
 	}
-	k.want(http.MethodPost, "root", "/exec/default/web/uid-other/c?command=sh&output=1", 404, "pod \"web\" does not exist\n")
+	k.want(http.MethodPost, "root", "/exec/default/web/uid-other/c?command=sh&output=1", 404, "pod does not exist")
 }

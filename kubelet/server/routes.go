@@ -77,15 +77,29 @@ func writeJSON(w http.ResponseWriter, value any) {
 
 // pod returns the pod in the path, or answers that it does not exist.
 func (s *Server) pod(w http.ResponseWriter, r *http.Request) (*corev1.Pod, bool) {
-	name := r.PathValue("namespace") + "/" + r.PathValue("pod")
-	pod, ok := s.config.Pods.Get(name)
-	if uid := r.PathValue("uid"); ok && uid != "" && uid != string(pod.UID) {
-		ok = s.mirrors(pod, types.UID(uid))
-	}
+	pod, ok := s.config.Pods.Get(podKey(r))
 	if !ok {
-		http.Error(w, fmt.Sprintf("pod %q does not exist", r.PathValue("pod")), http.StatusNotFound)
+		refuse(w, fmt.Sprintf("pod %q does not exist", r.PathValue("pod")), http.StatusNotFound)
 	}
 	return pod, ok
+}
+
+// podKey returns the key of the pod in the path.
+func podKey(r *http.Request) string { return r.PathValue("namespace") + "/" + r.PathValue("pod") }
+
+// hasUID reports whether a pod has the UID in the path, or the path has none.
+func (s *Server) hasUID(pod *corev1.Pod, r *http.Request) bool {
+	uid := types.UID(r.PathValue("uid"))
+	return uid == "" || uid == pod.UID || s.mirrors(pod, uid)
+}
+
+// refuse answers with a text, without a newline at its end: API servers show it to their clients as
+// it is.
+func refuse(w http.ResponseWriter, text string, code int) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	io.WriteString(w, text)
 }
 
 // mirrors reports whether uid is that of the mirror pod of a static pod.

@@ -124,5 +124,5 @@ func (s *Server) enter(w http.ResponseWriter) (leave func(), ok bool) {
 
 func tooMany(w http.ResponseWriter, text string) {
 	w.Header().Set("Retry-After", "1")
-	http.Error(w, text, http.StatusTooManyRequests)
+	refuse(w, text, http.StatusTooManyRequests)
 }

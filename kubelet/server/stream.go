@@ -10,9 +10,11 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/planekit/planekit/internal/upgraded"
+	"github.com/planekit/planekit/kubelet/server/internal/translate"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
@@ -39,13 +41,13 @@ func parseStreams(query url.Values) (streams, error) {
 }
 
 func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
-	pod, id, want, ok := s.target(w, r)
+	pod, id, want, ok := s.target(w, r, execWords)
 	if !ok {
 		return
 	}
 	command := r.URL.Query()["command"]
 	if len(command) == 0 {
-		http.Error(w, "you must specify a command", http.StatusBadRequest)
+		refuse(w, "you must specify a command", http.StatusBadRequest)
 		return
 	}
 	leave, ok := s.enter(w)
@@ -68,7 +70,7 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
-	pod, id, want, ok := s.target(w, r)
+	pod, id, want, ok := s.target(w, r, attachWords)
 	if !ok {
 		return
 	}
@@ -88,40 +90,73 @@ func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
 	s.stream(w, r, s.streams, answer.GetUrl(), err, &want)
 }
 
-// target returns the pod and the running container in the path and the streams in the query, or answers
+// words holds the words of the Kubernetes kubelet for a pod with another UID and for a container that does not run.
+type words struct {
+	uid, container func(pod, container string) string
+	uidCode        int
+}
+
+var (
+	execWords = words{
+		uid:       func(string, string) string { return noPod },
+		container: func(_, name string) string { return fmt.Sprintf("container not found (%q)", name) },
+		uidCode:   http.StatusNotFound,
+	}
+	attachWords = words{
+		uid:       func(pod, _ string) string { return fmt.Sprintf("pod %s not found", pod) },
+		container: func(pod, name string) string { return fmt.Sprintf("container %s not found in pod %s", name, pod) },
+		uidCode:   http.StatusInternalServerError,
+	}
+)
+
+const noPod = "pod does not exist"
+
+// fullName is the name of a pod in those words.
+func fullName(r *http.Request) string { return r.PathValue("pod") + "_" + r.PathValue("namespace") }
+
+// target returns the pod and the running container in the path and the streams in the query of an upgrade, or answers
 // why it cannot.
-func (s *Server) target(w http.ResponseWriter, r *http.Request) (pod *corev1.Pod, id string, want streams, ok bool) {
+func (s *Server) target(w http.ResponseWriter, r *http.Request, say words) (pod *corev1.Pod, id string, want streams, ok bool) {
 	want, err := parseStreams(r.URL.Query())
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		refuse(w, err.Error(), http.StatusBadRequest)
 		return nil, "", want, false
 	}
-	pod, ok = s.pod(w, r)
+	pod, ok = s.config.Pods.Get(podKey(r))
 	if !ok {
+		refuse(w, noPod, http.StatusNotFound)
 		return nil, "", want, false
 	}
 	name := r.PathValue("container")
+	if !s.hasUID(pod, r) {
+		refuse(w, say.uid(fullName(r), name), say.uidCode)
+		return nil, "", want, false
+	}
 	found := containerStatus(pod, name)
 	if found == nil || found.State.Running == nil || found.ContainerID == "" || containerSpec(pod, name) == nil {
-		http.Error(w, fmt.Sprintf("container not found (%q)", name), http.StatusNotFound)
+		refuse(w, say.container(fullName(r), name), http.StatusInternalServerError)
+		return nil, "", want, false
+	}
+	if !upgrades(w, r) {
 		return nil, "", want, false
 	}
 	return pod, bare(found.ContainerID), want, true
 }
 
 func (s *Server) portForward(w http.ResponseWriter, r *http.Request) {
-	pod, ok := s.pod(w, r)
-	if !ok {
+	ports, err := parsePorts(r)
+	if err != nil {
+		refuse(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	var ports []int32
-	for _, text := range r.URL.Query()["port"] {
-		port, err := strconv.ParseUint(text, 10, 16)
-		if err != nil || port == 0 {
-			http.Error(w, fmt.Sprintf("port %q must be between 1 and 65535", text), http.StatusBadRequest)
-			return
-		}
-		ports = append(ports, int32(port))
+	pod, ok := s.config.Pods.Get(podKey(r))
+	if !ok {
+		refuse(w, noPod, http.StatusNotFound)
+		return
+	}
+	if !s.hasUID(pod, r) {
+		refuse(w, "pod not found", http.StatusNotFound)
+		return
 	}
 	leave, ok := s.enter(w)
 	if !ok {
@@ -130,17 +165,65 @@ func (s *Server) portForward(w http.ResponseWriter, r *http.Request) {
 	defer leave()
 	sandbox, err := s.sandbox(r.Context(), pod)
 	if err != nil {
-		http.Error(w, err.Error(), runtimeCode(err))
+		refuse(w, err.Error(), runtimeCode(err))
+		return
+	}
+	if sandbox == "" {
+		refuse(w, fmt.Sprintf("pod not found (%q)", fullName(r)), http.StatusInternalServerError)
+		return
+	}
+	if !upgrades(w, r) {
 		return
 	}
 	answer, err := s.config.Runtime.PortForward(r.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: sandbox, Port: ports})
 	s.stream(w, r, s.streams, answer.GetUrl(), err, nil, ports...)
 }
 
+// parsePorts parses the ports of a WebSocket whose messages are data of one port. Ports may be joined
+// by commas, as kube-apiserver does. In SPDY, which may be in a WebSocket, each stream names its port.
+func parsePorts(r *http.Request) (ports []int32, err error) {
+	if !translate.IsWebSocket(r) || len(translate.Tunnelled(translate.Offered(r))) > 0 {
+		return nil, nil
+	}
+	texts := r.URL.Query()["port"]
+	if len(texts) == 0 {
+		return nil, errors.New(`query parameter "port" is required`)
+	}
+	for _, text := range texts {
+		if text == "" {
+			return nil, errors.New(`query parameter "port" cannot be empty`)
+		}
+		for one := range strings.SplitSeq(text, ",") {
+			port, err := strconv.ParseUint(one, 10, 16)
+			if err != nil {
+				return nil, fmt.Errorf("unable to parse %q as a port: %w", text, err)
+			}
+			if port == 0 {
+				return nil, fmt.Errorf("port %q must be > 0", text)
+			}
+			ports = append(ports, int32(port))
+		}
+	}
+	return ports, nil
+}
+
+// upgrades reports whether a request asks for an upgrade, or answers that it must. The runtime would
+// answer some others as if they had succeeded.
+func upgrades(w http.ResponseWriter, r *http.Request) bool {
+	for _, value := range r.Header.Values("Connection") {
+		if strings.Contains(strings.ToLower(value), "upgrade") {
+			return true
+		}
+	}
+	// The Kubernetes kubelet has the newline, and this code.
+	refuse(w, "Upgrade request required\n", http.StatusInternalServerError)
+	return false
+}
+
 // labelPodUID is the kubelet's label for the UID of a sandbox's pod.
 const labelPodUID = "io.kubernetes.pod.uid"
 
-// sandbox returns the ID of the pod's ready sandbox.
+// sandbox returns the ID of the pod's ready sandbox, or nothing if it has none.
 func (s *Server) sandbox(ctx context.Context, pod *corev1.Pod) (string, error) {
 	list, err := s.config.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{
 		State:         &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
@@ -150,7 +233,7 @@ func (s *Server) sandbox(ctx context.Context, pod *corev1.Pod) (string, error) {
 		return "", err
 	}
 	if len(list.GetItems()) == 0 {
-		return "", status.Errorf(codes.NotFound, "pod %q is not running", pod.Name)
+		return "", nil
 	}
 	return list.GetItems()[0].GetId(), nil
 }
@@ -159,12 +242,12 @@ func (s *Server) sandbox(ctx context.Context, pod *corev1.Pod) (string, error) {
 // port-forward has ports.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, through http.RoundTripper, address string, err error, command *streams, ports ...int32) {
 	if err != nil {
-		http.Error(w, status.Convert(err).Message(), runtimeCode(err))
+		refuse(w, status.Convert(err).Message(), runtimeCode(err))
 		return
 	}
 	to, err := url.Parse(address)
 	if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
-		http.Error(w, "the runtime gave no URL to stream to", http.StatusInternalServerError)
+		refuse(w, "the runtime gave no URL to stream to", http.StatusInternalServerError)
 		return
 	}
 	if s.translate(w, r, through, to, command, ports) {
@@ -180,6 +263,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, through http.Rou
 		},
 		Transport: through,
 		ModifyResponse: func(answer *http.Response) error {
+			if answer.StatusCode < http.StatusBadRequest && answer.StatusCode != http.StatusSwitchingProtocols {
+				return noUpgrade(answer.StatusCode)
+			}
 			upgraded.Guard(answer, s.config.Streams, cancel)
 			return nil
 		},
@@ -189,9 +275,22 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, through http.Rou
 	proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
+// noUpgrade is the code of a runtime's answer that is neither an upgrade nor a refusal.
+type noUpgrade int
+
+// Error returns the words of the Kubernetes kubelet, which end with a newline.
+func (n noUpgrade) Error() string {
+	return fmt.Sprintf("invalid upgrade response: status code %d\n", int(n))
+}
+
 func (s *Server) streamFailed(w http.ResponseWriter, r *http.Request, err error) {
 	s.config.Log.V(1).Info("stream failed", "path", r.URL.Path, "error", err.Error())
-	http.Error(w, "the runtime's stream could not be reached", http.StatusBadGateway)
+	var no noUpgrade
+	if errors.As(err, &no) {
+		refuse(w, no.Error(), http.StatusInternalServerError)
+		return
+	}
+	refuse(w, "the runtime's stream could not be reached", http.StatusBadGateway)
 }
 
 // runtimeCode returns the HTTP code for an error of the runtime.

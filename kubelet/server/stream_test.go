@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/kubelet/server"
+	"github.com/planekit/planekit/localcache"
 )
 
 // runtimeStream is a runtime's streaming server: it upgrades the connection and
@@ -51,7 +52,8 @@ func TestStreams(t *testing.T) {
 		"/attach/default/web/terminal?input=1&output=1&error=1":                          `container_id:"terminal"  stdin:true  tty:true  stdout:true`,
 		"/attach/default/web/c?input=1&output=1&tty=1":                                   `container_id:"now"  stdin:true  stdout:true`,
 		"/portForward/default/web":                                                       `pod_sandbox_id:"sandbox"`,
-		"/portForward/default/web/uid-web?port=80&port=81":                               `pod_sandbox_id:"sandbox"  port:80  port:81`,
+		// In SPDY, streams name their ports.
+		"/portForward/default/web/uid-web?port=80&port=x": `pod_sandbox_id:"sandbox"`,
 	} {
 		conn, reader := k.dial(path)
 		fmt.Fprint(conn, "ping\n")
@@ -69,29 +71,86 @@ func TestStreams(t *testing.T) {
 	}
 }
 
+// upgrade sends a request for SPDY/3.1 that is refused, and returns the answer's code and text.
+func (k *kubelet) upgrade(path string) (int, string) {
+	k.t.Helper()
+	r, err := http.NewRequestWithContext(k.t.Context(), http.MethodPost, k.url+path, nil)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	r.Header = http.Header{"User": {"root"}, "Connection": {"Upgrade"}, "Upgrade": {"SPDY/3.1"}}
+	answer, err := k.client.Do(r)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+// TestStreamsThatAreRefused: codes and words are those of the Kubernetes kubelet, but for a missing command and what
+// reaches the runtime.
 func TestStreamsThatAreRefused(t *testing.T) {
-	k := start(t, nil)
+	k := start(t, func(c *server.Config) { c.Pods = localcache.NewMap(webPod(), endedPod()) })
+	refuse := func(path string, code int, text string) {
+		t.Helper()
+		if got, body := k.upgrade(path); got != code || body != text {
+			t.Errorf("upgrade %s = %d %q, want %d %q", path, got, body, code, text)
+		}
+	}
 	for path, want := range map[string]struct {
 		code int
-		body string
+		text string
 	}{
-		"/exec/default/web/c?output=1":                     {400, "you must specify a command\n"},
-		"/exec/default/web/c?command=x":                    {400, "you must specify at least 1 of stdin, stdout, stderr\n"},
-		"/exec/default/web/slow?command=x&output=1":        {404, "container not found (\"slow\")\n"},
-		"/exec/default/web/other-uid/c?command=x&output=1": {404, "pod \"web\" does not exist\n"},
-		"/portForward/default/web?port=0":                  {400, "port \"0\" must be between 1 and 65535\n"},
-		"/portForward/default/web?port=65536":              {400, "port \"65536\" must be between 1 and 65535\n"},
-		"/portForward/default/none":                        {404, "pod \"none\" does not exist\n"},
-		"/exec/default/web/c?command=x&output=1&input=1":   {501, "nothing to connect to\n"},
-		"/attach/default/web/c?output=1":                   {501, "nothing to connect to\n"},
-		"/portForward/default/web":                         {501, "nothing to connect to\n"},
+		"/exec/default/web/c?output=1":                     {400, "you must specify a command"},
+		"/exec/default/web/c?command=x":                    {400, "you must specify at least 1 of stdin, stdout, stderr"},
+		"/exec/default/web/slow?command=x&output=1":        {500, "container not found (\"slow\")"},
+		"/exec/default/none/c?command=x&output=1":          {404, "pod does not exist"},
+		"/exec/default/web/other-uid/c?command=x&output=1": {404, "pod does not exist"},
+		"/exec/default/web/c?command=x&output=1&input=1":   {501, "nothing to connect to"},
+		"/attach/default/web/slow?output=1":                {500, "container slow not found in pod web_default"},
+		"/attach/default/none/c?output=1":                  {404, "pod does not exist"},
+		"/attach/default/web/other-uid/c?output=1":         {500, "pod web_default not found"},
+		"/attach/default/web/c?output=1":                   {501, "nothing to connect to"},
+		"/portForward/default/none":                        {404, "pod does not exist"},
+		"/portForward/default/web/other-uid":               {404, "pod not found"},
+		"/portForward/default/ended":                       {500, "pod not found (\"ended_default\")"},
+		"/portForward/default/web":                         {501, "nothing to connect to"},
 	} {
-		k.want("POST", "root", path, want.code, want.body)
+		refuse(path, want.code, want.text)
 	}
 	k.runtime.stream = "unix:///run/stream"
-	k.want("POST", "root", "/attach/default/web/c?output=1", 500, "the runtime gave no URL to stream to\n")
+	refuse("/attach/default/web/c?output=1", 500, "the runtime gave no URL to stream to")
 	k.runtime.stream = "http://127.0.0.1:1/token"
-	k.want("POST", "root", "/attach/default/web/c?output=1", 502, "the runtime's stream could not be reached\n")
+	refuse("/attach/default/web/c?output=1", 502, "the runtime's stream could not be reached")
+}
+
+// TestNoUpgrade: a runtime that answers without an upgrade is no success.
+func TestNoUpgrade(t *testing.T) {
+	k := start(t, nil)
+	runtime := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer runtime.Close()
+	k.runtime.stream = runtime.URL + "/token"
+	const path, want = "/portForward/default/web", "invalid upgrade response: status code 200\n"
+	if code, text := k.upgrade(path); code != 500 || text != want {
+		t.Errorf("upgrade %s at a runtime that answers 200 = %d %q, want 500 %q", path, code, text, want)
+	}
+}
+
+// TestStreamsWithoutUpgrade: a request that asks for no upgrade does not reach the runtime.
+func TestStreamsWithoutUpgrade(t *testing.T) {
+	k := start(t, nil)
+	for _, path := range []string{"/exec/default/web/c?command=x&output=1", "/exec/default/web/c?output=1", "/attach/default/web/c?output=1", "/portForward/default/web", "/portForward/default/web?port=x"} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			k.want(method, "root", path, 500, "Upgrade request required\n")
+		}
+	}
+	if got := k.runtime.asked.Load(); got != nil {
+		t.Errorf("the runtime was asked for %v, want nothing", got)
+	}
 }
 
 // TestExecOutputIsBounded: a command that never ends its output is stopped by a
@@ -158,8 +217,12 @@ func TestHalfOpenStreams(t *testing.T) {
 		_, reader := k.dial("/exec/default/web/c?command=x&output=1")
 		ends = append(ends, reader)
 	}
-	k.want("POST", "root", "/exec/default/web/c?command=x&output=1", http.StatusTooManyRequests, "the kubelet has 5 streams open, which is the most\n")
-	k.want("GET", "root", "/portForward/default/web", http.StatusTooManyRequests, "the kubelet has 5 streams open, which is the most\n")
+	for _, path := range []string{"/exec/default/web/c?command=x&output=1", "/portForward/default/web"} {
+		const want = "the kubelet has 5 streams open, which is the most"
+		if code, text := k.upgrade(path); code != http.StatusTooManyRequests || text != want {
+			t.Errorf("upgrade %s with all streams open = %d %q, want 429 %q", path, code, text, want)
+		}
+	}
 	for _, end := range ends {
 		if _, err := io.Copy(io.Discard, end); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error(err)

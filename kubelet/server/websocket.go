@@ -20,10 +20,7 @@ func (s *Server) translate(w http.ResponseWriter, r *http.Request, through http.
 			return true
 		}
 		p, ok := channel.ChooseForward(offered, len(ports))
-		switch {
-		case ok && len(ports) == 0:
-			http.Error(w, `query parameter "port" is required`, http.StatusBadRequest)
-		case ok:
+		if ok {
 			t.Forward(w, r, to, p, ports)
 		}
 		return ok

@@ -338,13 +338,17 @@ func TestWebSocketRefused(t *testing.T) {
 			t.Errorf("%s %v: %d %q, want %d %q", path, protocols, got, body, code, text)
 		}
 	}
-	refuse(execPath, 501, "nothing to connect to\n", v5)
+	refuse(execPath, 501, "nothing to connect to", v5)
 	k.runtime.stream = "http://127.0.0.1:1/token"
-	refuse(execPath, 502, "the runtime's stream could not be reached\n", v5)
-	refuse("/portForward/default/web", 502, "the runtime's stream could not be reached\n", "SPDY/3.1+portforward.k8s.io")
+	refuse(execPath, 502, "the runtime's stream could not be reached", v5)
+	refuse("/portForward/default/web", 502, "the runtime's stream could not be reached", "SPDY/3.1+portforward.k8s.io")
 	k.runtime.stream = spdyRuntime(t, 4, func(process) { t.Error("a command was run") })
 	refuse(execPath, 400, "only SPDY is spoken here\n", "v3.channel.k8s.io")
-	refuse("/portForward/default/web", 400, "query parameter \"port\" is required\n", "v4.channel.k8s.io")
+	refuse("/portForward/default/web", 400, "query parameter \"port\" is required", "v4.channel.k8s.io")
+	refuse("/portForward/default/web?port=", 400, "query parameter \"port\" cannot be empty", "v4.channel.k8s.io")
+	refuse("/portForward/default/web?port=0", 400, "port \"0\" must be > 0", "v4.channel.k8s.io")
+	refuse("/portForward/default/web?port=80,x", 400, "unable to parse \"80,x\" as a port: strconv.ParseUint: parsing \"x\": invalid syntax", "v4.channel.k8s.io")
+	refuse("/portForward/default/web?port=65536", 400, "unable to parse \"65536\" as a port: strconv.ParseUint: parsing \"65536\": value out of range")
 	refuse("/portForward/default/web?port=80", 400, "only SPDY is spoken here\n", v5)
 	for header, want := range map[string]string{"Sec-Websocket-Version": "unsupported version", "Sec-Websocket-Key": "not a websocket handshake"} {
 		r, err := http.NewRequestWithContext(t.Context(), "GET", k.url+execPath, nil)

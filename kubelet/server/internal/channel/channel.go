@@ -49,30 +49,46 @@ func Protocols() []Protocol {
 	}
 }
 
-// Choose returns the best subprotocol among those that a client offers.
+// Choose returns the subprotocol for a client: version 5 if the client offers it, and otherwise the first that it offers and
+// that exists. It is not ok if that is one of the first version, which is not served here.
 func Choose(offered []string) (p Protocol, ok bool) {
-	for _, p := range Protocols() {
-		if slices.Contains(offered, p.Name) {
-			return p, true
+	if slices.Contains(offered, Protocols()[0].Name) {
+		return Protocols()[0], true
+	}
+	return first(offered)
+}
+
+// first returns the first subprotocol without a close signal among those that a client offers.
+func first(offered []string) (p Protocol, ok bool) {
+	for _, name := range offered {
+		if slices.Contains(older, name) {
+			return Protocol{}, false
+		}
+		for _, p := range Protocols() {
+			if p.Name == name && !p.closes {
+				return p, true
+			}
 		}
 	}
 	return Protocol{}, false
 }
 
+// older are the subprotocols of the first version, which have no status of a command.
+var older = []string{"", "channel.k8s.io", "base64.channel.k8s.io"}
+
 // maxPorts bounds the forwarded ports of one connection: each has two channels.
 const maxPorts = closeSignal / 2
 
-// ChooseForward returns the best subprotocol among those that a client offers for the ports of a pod. It is ok if there is one
+// ChooseForward returns the first subprotocol that a client offers for the ports of a pod. It is ok if there is one
 // that can forward that many. Port number n has the channel 2n for data and 2n+1 for an error; each begins with the port in two
 // bytes, the lower one first. There is no version 5.
 func ChooseForward(offered []string, ports int) (p Protocol, ok bool) {
-	for _, p := range Protocols() {
-		if !p.closes && ports <= maxPorts && slices.Contains(offered, p.Name) {
-			p.channels = byte(2 * ports)
-			return p, true
-		}
+	p, ok = first(offered)
+	if !ok || ports > maxPorts {
+		return Protocol{}, false
 	}
-	return Protocol{}, false
+	p.channels = byte(2 * ports)
+	return p, true
 }
 
 // Message is a message of a client.

@@ -24,13 +24,17 @@ func TestChoose(t *testing.T) {
 		{"v5.channel.k8s.io", "v5.channel.k8s.io"},
 		{"v4.channel.k8s.io v5.channel.k8s.io", "v5.channel.k8s.io"},
 		{"v4.base64.channel.k8s.io", "v4.base64.channel.k8s.io"},
+		{"v4.base64.channel.k8s.io v4.channel.k8s.io", "v4.base64.channel.k8s.io"},
+		{"v9.channel.k8s.io v4.channel.k8s.io channel.k8s.io", "v4.channel.k8s.io"},
+		{"channel.k8s.io v4.channel.k8s.io", ""},
+		{"channel.k8s.io v5.channel.k8s.io", "v5.channel.k8s.io"},
 		{"channel.k8s.io base64.channel.k8s.io v3.channel.k8s.io", ""},
 		{"V5.channel.k8s.io", ""},
 		{"", ""},
 	} {
 		p, ok := Choose(strings.Fields(c.offered))
 		if p.Name != c.want || ok != (c.want != "") {
-			t.Errorf("%q: %q, %v", c.offered, p.Name, ok)
+			t.Errorf("Choose(%q) = %q, %v, want %q", c.offered, p.Name, ok, c.want)
 		}
 	}
 }

@@ -26,6 +26,8 @@ const (
 	// notice that the connection has ended meanwhile.
 	replyTimeout = 30 * time.Second
 	replyPoll    = 50 * time.Millisecond
+	// refusalTimeout limits the write of a close frame to a client that may not read.
+	refusalTimeout = time.Second
 	// maxStatus limits the status of a command, in bytes.
 	maxStatus = 1 << 20
 )
@@ -130,6 +132,9 @@ func (c *connection) run(ctx context.Context, backend spdyConn, open begin) erro
 		defer close(received)
 		defer c.cancel()
 		c.receive(inputs)
+		// A message without a meaning ends the connection as its end does. This fails if it has ended.
+		message := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
+		c.ws.WriteControl(websocket.CloseMessage, message, time.Now().Add(refusalTimeout))
 	}()
 	defer func() {
 		c.cancel()

@@ -57,9 +57,12 @@ type Translator struct {
 	Log logr.Logger
 }
 
+// IsWebSocket reports whether r begins a WebSocket.
+func IsWebSocket(r *http.Request) bool { return websocket.IsWebSocketUpgrade(r) }
+
 // Offered returns the subprotocols that a client offers, or nil if r does not begin a WebSocket.
 func Offered(r *http.Request) []string {
-	if !websocket.IsWebSocketUpgrade(r) {
+	if !IsWebSocket(r) {
 		return nil
 	}
 	var offered []string
@@ -80,7 +83,7 @@ func (t *Translator) dial(ctx context.Context, w http.ResponseWriter, to *url.UR
 	answer, err := t.Transport.RoundTrip(request)
 	if err != nil {
 		t.Log.V(1).Info("stream failed", "error", err.Error())
-		http.Error(w, "the runtime's stream could not be reached", http.StatusBadGateway)
+		refuse(w, "the runtime's stream could not be reached", http.StatusBadGateway)
 		return nil, false
 	}
 	_, writable := answer.Body.(io.ReadWriteCloser)
@@ -89,7 +92,7 @@ func (t *Translator) dial(ctx context.Context, w http.ResponseWriter, to *url.UR
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode < http.StatusBadRequest {
-		http.Error(w, "the runtime did not upgrade the connection to "+spdy, http.StatusBadGateway)
+		refuse(w, "the runtime did not upgrade the connection to "+spdy, http.StatusBadGateway)
 		return nil, false
 	}
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
@@ -102,6 +105,13 @@ func (t *Translator) dial(ctx context.Context, w http.ResponseWriter, to *url.UR
 	w.WriteHeader(answer.StatusCode)
 	w.Write(text)
 	return nil, false
+}
+
+// refuse answers with a text, without a newline at its end: API servers show it to their clients.
+func refuse(w http.ResponseWriter, text string, code int) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	io.WriteString(w, text)
 }
 
 // accept answers a client's handshake, with an error if it is wrong. The connection has a guard that
