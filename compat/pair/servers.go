@@ -1,4 +1,4 @@
-package walk
+package pair
 
 import (
 	"bytes"
@@ -17,16 +17,18 @@ import (
 	"github.com/planekit/planekit/plane/planetest"
 )
 
-// side is one of the two servers.
-type side struct {
-	name, url, token string
-	client           *http.Client
+// Side is one of the two servers.
+type Side struct {
+	Name string
+
+	url, token string
+	client     *http.Client
 }
 
-// reference starts a kube-apiserver without controllers, so that objects change by requests alone.
-func reference(t *testing.T) *side {
+// Reference starts a kube-apiserver without controllers, so that objects change by requests alone.
+// Its programs are in bin; they are built if it is empty.
+func Reference(t *testing.T, bin string) *Side {
 	t.Helper()
-	bin := *programs
 	if bin == "" {
 		var err error
 		if bin, err = stock.Build(t.Context()); err != nil {
@@ -37,8 +39,8 @@ func reference(t *testing.T) *side {
 	return newSide(t, "kube-apiserver", server.URL, server.Token, &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}})
 }
 
-// planekit starts a plane like it.
-func planekit(t *testing.T) *side {
+// Planekit starts a plane like it.
+func Planekit(t *testing.T) *Side {
 	t.Helper()
 	access := planetest.Start(t, planetest.CustomResources(), planetest.With(func(c *plane.Config) {
 		c.NoControllers, c.NoScheduler, c.BareNamespaces = true, true, true
@@ -54,10 +56,10 @@ func planekit(t *testing.T) *side {
 		DialContext: access.Dial, TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}})
 }
 
-func newSide(t *testing.T, name, url, token string, transport *http.Transport) *side {
+func newSide(t *testing.T, name, url, token string, transport *http.Transport) *Side {
 	t.Helper()
 	transport.DisableCompression, transport.MaxIdleConnsPerHost = true, 100
-	s := &side{name: name, url: url, token: token, client: &http.Client{CheckRedirect: stay, Transport: transport}}
+	s := &Side{Name: name, url: url, token: token, client: &http.Client{CheckRedirect: stay, Transport: transport}}
 	t.Cleanup(s.client.CloseIdleConnections)
 	return s
 }
@@ -67,54 +69,54 @@ func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse
 // most is how long a response may take.
 const most = 20 * time.Second
 
-// answer is a response as it came.
-type answer struct {
-	code   int
-	header http.Header
-	body   []byte
+// Answer is a response as it came.
+type Answer struct {
+	Code   int
+	Header http.Header
+	Body   []byte
 }
 
-// request is sent to both servers.
-type request struct {
-	method, path, query string
-	accept, contentType string
-	body                []byte
-	// about names the body where it is made of the object that each server has.
-	about string
-	// header holds further headers.
-	header map[string]string
+// Request is sent to both servers.
+type Request struct {
+	Method, Path, Query string
+	Accept, ContentType string
+	Body                []byte
+	// About names the body where it is made of the object that each server has.
+	About string
+	// Header holds further headers.
+	Header map[string]string
 }
 
-func (r request) String() string {
-	s := r.method + " " + r.path
-	if r.query != "" {
-		s += "?" + r.query
+func (r Request) String() string {
+	s := r.Method + " " + r.Path
+	if r.Query != "" {
+		s += "?" + r.Query
 	}
-	if r.accept != "" {
-		s += " Accept: " + r.accept
+	if r.Accept != "" {
+		s += " Accept: " + r.Accept
 	}
-	if r.contentType != "" {
-		s += " Content-Type: " + r.contentType
+	if r.ContentType != "" {
+		s += " Content-Type: " + r.ContentType
 	}
-	if len(r.body) > 0 && r.about == "" {
-		s += " " + strings.ToValidUTF8(string(r.body[:min(len(r.body), 200)]), "?")
+	if len(r.Body) > 0 && r.About == "" {
+		s += " " + strings.ToValidUTF8(string(r.Body[:min(len(r.Body), 200)]), "?")
 	}
-	if r.about != "" {
-		s += " (" + r.about + ")"
+	if r.About != "" {
+		s += " (" + r.About + ")"
 	}
 	return s
 }
 
-// send sends r and returns the response; of a watch, what comes within its time.
-func (s *side) send(t *testing.T, r request) answer {
+// Send sends r and returns the response; of a watch, what comes within its time.
+func (s *Side) Send(t *testing.T, r Request) Answer {
 	t.Helper()
-	url := s.url + r.path
-	if r.query != "" {
-		url += "?" + r.query
+	url := s.url + r.Path
+	if r.Query != "" {
+		url += "?" + r.Query
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), most)
 	defer cancel()
-	q, err := http.NewRequestWithContext(ctx, r.method, url, bytes.NewReader(r.body))
+	q, err := http.NewRequestWithContext(ctx, r.Method, url, bytes.NewReader(r.Body))
 	if err != nil {
 		t.Fatalf("send %v: %v, want a response", r, err)
 	}
@@ -122,27 +124,27 @@ func (s *side) send(t *testing.T, r request) answer {
 		q.Header.Set("Authorization", "Bearer "+s.token)
 	}
 	q.Header.Set("User-Agent", "walk/1")
-	if r.accept != "" {
-		q.Header.Set("Accept", r.accept)
+	if r.Accept != "" {
+		q.Header.Set("Accept", r.Accept)
 	}
-	if r.contentType != "" {
-		q.Header.Set("Content-Type", r.contentType)
+	if r.ContentType != "" {
+		q.Header.Set("Content-Type", r.ContentType)
 	}
-	for name, value := range r.header {
+	for name, value := range r.Header {
 		q.Header.Set(name, value)
 	}
 	got, err := s.client.Do(q)
 	if err != nil {
-		t.Errorf("%v at %s: %v", r, s.name, err)
-		return answer{}
+		t.Errorf("%v at %s: %v", r, s.Name, err)
+		return Answer{}
 	}
 	defer got.Body.Close()
 	if got.StatusCode == http.StatusSwitchingProtocols {
-		return answer{code: got.StatusCode, header: got.Header}
+		return Answer{Code: got.StatusCode, Header: got.Header}
 	}
 	data, err := io.ReadAll(got.Body)
 	if err != nil {
-		t.Errorf("%v at %s: %v", r, s.name, err)
+		t.Errorf("%v at %s: %v", r, s.Name, err)
 	}
-	return answer{code: got.StatusCode, header: got.Header, body: data}
+	return Answer{Code: got.StatusCode, Header: got.Header, Body: data}
 }
