@@ -206,7 +206,7 @@ func (q *request) validateChange(obj, old runtime.Object) error {
 		return err // errs are not complete
 	}
 	if len(errs) > 0 {
-		return invalid.Object(q.kind.gvk.GroupKind(), accessor(obj).GetName(), errs)
+		return invalid.Object(q.kind.invalidAs(), accessor(obj).GetName(), errs)
 	}
 	q.warnOf(strategy, obj, old)
 	return nil

@@ -256,7 +256,10 @@ func Warn(ctx context.Context, text string) {
 // answer serves a resource which is a question: nothing is stored.
 func (s *Server) answer(q *request, obj runtime.Object, dryRun bool) error {
 	wipe(accessor(obj))
-	accessor(obj).SetNamespace(q.info.Namespace)
+	if err := q.sameNamespace(accessor(obj)); err != nil {
+		return err
+	}
+	q.uniqueOwners(accessor(obj), "")
 	in := q.admissionRequest(admission.Create, obj, nil, dryRun)
 	in.Name = accessor(obj).GetName()
 	if err := s.admitter.mutate(q, in); err != nil {

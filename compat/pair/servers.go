@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func Reference(t *testing.T, bin string) *Side {
 			t.Fatal(err)
 		}
 	}
-	server := stock.NewServer(t, bin, "--disable-admission-plugins", "ServiceAccount", "--feature-gates", "CBORServingAndStorage=true")
+	server := stock.NewServer(t, bin, "--disable-admission-plugins", "ServiceAccount", "--feature-gates", "CBORServingAndStorage=true", "--allow-privileged")
 	return newSide(t, "kube-apiserver", server.URL, server.Token, &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}})
 }
 
@@ -44,6 +45,7 @@ func Planekit(t *testing.T) *Side {
 	t.Helper()
 	access := planetest.Start(t, planetest.CustomResources(), planetest.With(func(c *plane.Config) {
 		c.NoControllers, c.NoScheduler, c.BareNamespaces = true, true, true
+		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}
 		c.Admission.Disable, c.Admission.Unsupported = []string{"ServiceAccount"}, []unsupported.Row{}
 	})).REST("admin", "system:masters")
 	pair, err := tls.X509KeyPair(access.CertData, access.KeyData)

@@ -56,6 +56,7 @@ func APIServices() apiserver.Resource {
 				Update: func(s, old *service) {
 					s.Spec = old.DeepCopy().Spec
 					s.Labels, s.Annotations = maps.Clone(old.Labels), maps.Clone(old.Annotations)
+					s.OwnerReferences, s.Finalizers = slices.Clone(old.OwnerReferences), slices.Clone(old.Finalizers)
 				},
 				ValidateUpdate: func(s, _ *service) field.ErrorList {
 					var ps check.Problems
@@ -100,8 +101,11 @@ func availableText(s *apiregistrationv1.APIService) string {
 func validateAPIService(s *apiregistrationv1.APIService) field.ErrorList {
 	var ps check.Problems
 	p, spec := field.NewPath("spec"), &s.Spec
-	if want := spec.Version + "." + spec.Group; s.Name != want {
-		ps.Add(field.Invalid(field.NewPath("metadata", "name"), s.Name, fmt.Sprintf("must be `spec.version+\".\"+spec.group`: %q", want)))
+	want := spec.Version + "." + spec.Group
+	for path, name := range map[string]string{"generateName": s.GenerateName, "name": s.Name} {
+		if name != want && name != "" {
+			ps.Add(field.Invalid(field.NewPath("metadata", path), name, fmt.Sprintf("must be `spec.version+\".\"+spec.group`: %q", want)))
+		}
 	}
 	if spec.Group != "" {
 		ps.Subdomain(p.Child("group"), spec.Group)

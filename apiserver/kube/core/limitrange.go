@@ -12,6 +12,7 @@ import (
 	"github.com/planekit/planekit/kinds"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -21,7 +22,12 @@ func LimitRanges() apiserver.Resource {
 	return apiserver.For(kinds.LimitRanges, apiserver.Resource{
 		CreateOnUpdate: true,
 		Strategy: define.Strategy[*corev1.LimitRange]{
-			Default:        completeLimitRange,
+			Default: completeLimitRange,
+			Create: func(l *corev1.LimitRange) {
+				if l.Name == "" {
+					l.Name = string(uuid.NewUUID())
+				}
+			},
 			Validate:       validateLimitRange,
 			ValidateUpdate: func(l, _ *corev1.LimitRange) field.ErrorList { return validateLimitRange(l) },
 		}.Erase(),

@@ -56,7 +56,7 @@ func completeReplicationController(rc *corev1.ReplicationController) {
 	if t == nil {
 		return
 	}
-	podspec.Default(&t.Spec)
+	podspec.DefaultTemplate(t)
 	if len(rc.Spec.Selector) == 0 && t.Labels != nil {
 		rc.Spec.Selector = maps.Clone(t.Labels)
 	}

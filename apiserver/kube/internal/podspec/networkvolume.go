@@ -8,7 +8,6 @@ import (
 	"unicode"
 
 	"github.com/planekit/planekit/apiserver/kube/internal/check"
-	"github.com/planekit/planekit/apiserver/kube/internal/optional"
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -227,22 +226,28 @@ func podSource(s *corev1.PersistentVolumeSource) *corev1.VolumeSource {
 		VsphereVolume: s.VsphereVolume, PhotonPersistentDisk: s.PhotonPersistentDisk, PortworxVolume: s.PortworxVolume, AzureDisk: s.AzureDisk,
 		HostPath: s.HostPath, NFS: s.NFS,
 	}
-	switch {
-	case s.Glusterfs != nil:
+	if s.Glusterfs != nil {
 		v.Glusterfs = &corev1.GlusterfsVolumeSource{EndpointsName: s.Glusterfs.EndpointsName, Path: s.Glusterfs.Path}
-	case s.RBD != nil:
+	}
+	if s.RBD != nil {
 		v.RBD = &corev1.RBDVolumeSource{CephMonitors: s.RBD.CephMonitors, RBDImage: s.RBD.RBDImage}
-	case s.CephFS != nil:
+	}
+	if s.CephFS != nil {
 		v.CephFS = &corev1.CephFSVolumeSource{Monitors: s.CephFS.Monitors}
-	case s.Cinder != nil:
+	}
+	if s.Cinder != nil {
 		v.Cinder = &corev1.CinderVolumeSource{VolumeID: s.Cinder.VolumeID}
-	case s.FlexVolume != nil:
+	}
+	if s.FlexVolume != nil {
 		v.FlexVolume = &corev1.FlexVolumeSource{Driver: s.FlexVolume.Driver, Options: s.FlexVolume.Options}
-	case s.AzureFile != nil:
+	}
+	if s.AzureFile != nil {
 		v.AzureFile = &corev1.AzureFileVolumeSource{SecretName: s.AzureFile.SecretName, ShareName: s.AzureFile.ShareName}
-	case s.ScaleIO != nil:
+	}
+	if s.ScaleIO != nil {
 		v.ScaleIO = &corev1.ScaleIOVolumeSource{Gateway: s.ScaleIO.Gateway, System: s.ScaleIO.System, VolumeName: s.ScaleIO.VolumeName}
-	case s.StorageOS != nil:
+	}
+	if s.StorageOS != nil {
 		v.StorageOS = &corev1.StorageOSVolumeSource{VolumeName: s.StorageOS.VolumeName, VolumeNamespace: s.StorageOS.VolumeNamespace}
 	}
 	return v
@@ -280,7 +285,7 @@ func checkPersistentGlusterfs(ps *check.Problems, p *field.Path, spec *corev1.Pe
 
 func checkPersistentAzureFile(ps *check.Problems, p *field.Path, spec *corev1.PersistentVolumeSpec) {
 	checkAzureFile(ps, p, podSource(&spec.PersistentVolumeSource))
-	ps.Present(spec.AzureFile.SecretNamespace == nil || optional.Deref(spec.AzureFile.SecretNamespace) != "", p.Child("secretNamespace"), "")
+	ps.Present(spec.AzureFile.SecretNamespace == nil || *spec.AzureFile.SecretNamespace != "", p.Child("secretNamespace"), "")
 }
 
 // named adds to a check that of a secret with its namespace.

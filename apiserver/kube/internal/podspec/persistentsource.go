@@ -61,7 +61,7 @@ func CheckPersistentSource(ps *check.Problems, p *field.Path, spec *corev1.Persi
 		switch {
 		case !s.set:
 			continue
-		case found:
+		case found && s.path != "flexVolume": // Kubernetes does not mind that one
 			ps.Add(field.Forbidden(p.Child(s.path), "may not specify more than 1 volume type"))
 		case checkedAs[s.path] != "":
 			s.check(ps, p.Child(checkedAs[s.path]), spec)
