@@ -21,7 +21,7 @@ var (
 	records   = regexp.MustCompile(`in record \([0-9]+\)`)
 	tokens    = regexp.MustCompile(`"token":"ey[^"]*"`)
 	times     = regexp.MustCompile(`"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z"`)
-	addresses = regexp.MustCompile(`"10\.0\.0\.[0-9]+"`)
+	addresses = regexp.MustCompile(`"(10\.0\.0|198\.51\.100)\.[0-9]+"`)
 	ports     = regexp.MustCompile(`"(nodePort|healthCheckNodePort)":3[0-9]{4}`)
 )
 

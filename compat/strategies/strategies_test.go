@@ -52,6 +52,7 @@ func TestStrategies(t *testing.T) {
 	r := &run{t: t, model: newModel(t, theirs), theirs: theirs, ours: ours, codes: map[int]int{}, groups: map[string]*group{}}
 	operations := theirs.Operations(t)
 	r.prepare(operations)
+	r.ranges()
 	start := time.Now()
 	all := targets(r.model, operations, ours.Operations(t))
 	var wait sync.WaitGroup
@@ -88,6 +89,28 @@ func (r *run) prepare(operations []pair.Operation) {
 			q := pair.Request{Method: "POST", Path: o.Path, ContentType: jsonType, Accept: jsonType, Body: body}
 			if got := s.Send(r.t, q); got.Code != 201 {
 				r.t.Errorf("%.100s at %s = %d %.500s, want 201", q.String(), s.Name, got.Code, got.Body)
+			}
+		}
+	}
+}
+
+// ranges waits until services get addresses of each range, which kube-apiserver takes into use one by one.
+func (r *run) ranges() {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for _, s := range []*pair.Side{r.theirs, r.ours} {
+		for _, address := range []string{"10.0.0.7", "198.51.100.7"} {
+			q := pair.Request{Method: "POST", Path: "/api/v1/namespaces/walk/services", Query: dryRun, ContentType: jsonType, Accept: jsonType,
+				Body: []byte(`{"metadata":{"name":"address"},"spec":{"clusterIP":"` + address + `","ports":[{"port":80}]}}`)}
+			for start := time.Now(); ; {
+				got := s.Send(r.t, q)
+				if got.Code == 201 {
+					break
+				}
+				if time.Since(start) > time.Minute {
+					r.t.Fatalf("%v at %s = %d %.300s after a minute, want 201", q, s.Name, got.Code, got.Body)
+				}
+				<-tick.C
 			}
 		}
 	}
