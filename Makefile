@@ -79,6 +79,11 @@ definitions:
 walk: compat-tools
 	@CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -tags=$(TAGS)" go test -C compat -count=1 -timeout 3h -v -run TestWalk ./walk -part 1 $(ARGS)
 
+# Objects of every built-in kind with each of their fields changed, to kube-apiserver and to a plane; ARGS="-kinds pods" tries one.
+.PHONY: strategies
+strategies: compat-tools
+	@CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -tags=$(TAGS)" go test -C compat -count=1 -timeout 3h -v -run TestStrategies ./strategies -limit 0 -lines 2000 $(ARGS)
+
 # The clients for JavaScript, which npm downloads; it needs Node.js.
 .PHONY: npm-clients
 npm-clients: build

@@ -192,11 +192,6 @@ func (n *namer) uid(resource schema.GroupResource, namespace, name string) types
 
 func (q *request) validateNew(obj runtime.Object) error {
 	m := accessor(obj)
-	// The name becomes a part of the storage key, whatever ValidateName thinks.
-	if m.GetName() != "" && requestline.CheckSegment(m.GetName()) != nil {
-		return invalid.Object(q.kind.gvk.GroupKind(), m.GetName(), field.ErrorList{
-			field.Invalid(field.NewPath("metadata", "name"), m.GetName(), "must be usable as a path segment")})
-	}
 	name := validation.NameIsDNSSubdomain
 	if own := q.kind.Strategy.ValidateName; own != nil {
 		name = own
@@ -209,8 +204,12 @@ func (q *request) validateNew(obj runtime.Object) error {
 	if err := budget.From(q.r.Context()).Err(); err != nil {
 		return err // errs are not complete
 	}
+	// The name becomes a part of the storage key, whatever ValidateName thinks.
+	if len(errs) == 0 && requestline.CheckSegment(m.GetName()) != nil {
+		errs = field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), m.GetName(), "must be usable as a path segment")}
+	}
 	if len(errs) > 0 {
-		return invalid.Object(q.kind.gvk.GroupKind(), m.GetName(), errs)
+		return invalid.Object(q.kind.invalidAs(), m.GetName(), errs)
 	}
 	q.warnOf(&q.kind.Strategy, obj, nil)
 	return nil

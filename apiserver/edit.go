@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -189,9 +192,8 @@ func (q *request) unconditional() error {
 }
 
 func (q *request) validateChange(obj, old runtime.Object) error {
-	errs := validation.ValidateObjectMetaAccessorUpdate(accessor(obj), accessor(old), field.NewPath("metadata"))
-	errs = append(errs, q.kind.checkFinalizers(accessor(obj).GetFinalizers(), accessor(old).GetFinalizers())...)
 	strategy := q.strategy()
+	errs := q.validateMetadata(accessor(obj), accessor(old), strategy.MetadataChecks)
 	switch {
 	case q.hiding.was != nil && q.sub == nil: // a hidden object may become anything
 		if strategy.Validate != nil {
@@ -204,10 +206,34 @@ func (q *request) validateChange(obj, old runtime.Object) error {
 		return err // errs are not complete
 	}
 	if len(errs) > 0 {
-		return invalid.Object(q.kind.gvk.GroupKind(), accessor(obj).GetName(), errs)
+		return invalid.Object(q.kind.invalidAs(), accessor(obj).GetName(), errs)
 	}
 	q.warnOf(strategy, obj, old)
 	return nil
+}
+
+// validateMetadata returns the errors of changed metadata. As in kube-apiserver, they come again for each check that a
+// strategy makes of metadata itself.
+func (q *request) validateMetadata(m, was metav1.Object, checks MetadataChecks) field.ErrorList {
+	at, name := field.NewPath("metadata"), q.kind.Strategy.ValidateName
+	if name == nil {
+		name = validation.NameIsDNSSubdomain
+	}
+	common := validation.ValidateObjectMetaAccessor(m, q.kind.Namespaced, path.ValidatePathSegmentName, at)
+	change := validation.ValidateObjectMetaAccessorUpdate(m, was, at)
+	errs := slices.Concat(common, change)
+	for _, check := range cmp.Or(checks, CheckChange) {
+		switch check {
+		case 'c':
+			errs = append(errs, change...)
+		case 'n':
+			errs = append(errs, validation.ValidateObjectMetaAccessor(m, q.kind.Namespaced, name, at)...)
+		default:
+			continue
+		}
+		errs = append(errs, q.kind.checkFinalizers(m.GetFinalizers(), was.GetFinalizers())...)
+	}
+	return errs
 }
 
 // replace stores obj in place of record, or deletes record if nothing blocks the deletion of obj any

@@ -200,6 +200,14 @@ func (k *servedKind) standAt(obj runtime.Object, revision storage.Revision) {
 	k.share(obj)
 }
 
+// invalidAs returns the kind that errors of invalid objects name: that of the first group which had it.
+func (k *servedKind) invalidAs() schema.GroupKind {
+	if k.StoredAs != nil {
+		return schema.GroupKind{Group: k.StoredAs.Group, Kind: k.StoredAs.Kind}
+	}
+	return k.gvk.GroupKind()
+}
+
 // encode returns what is stored for obj: no resourceVersion, for that is the
 // store's, and no selfLink. It removes the latter from obj.
 func (k *servedKind) encode(ctx context.Context, obj runtime.Object) ([]byte, error) {

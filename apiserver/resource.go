@@ -275,11 +275,23 @@ type Strategy struct {
 	Warnings func(obj, old runtime.Object) []string
 	// QualifiedFinalizers refuses new finalizers without a domain, but for the standard ones.
 	QualifiedFinalizers bool
+	// MetadataChecks are those that kube-apiserver makes of changed metadata once more. Empty is CheckChange.
+	MetadataChecks MetadataChecks
 	// DeleteWarning is in the response to a delete that names no propagation policy. Empty warns of nothing.
 	DeleteWarning string
 	// ShowDeleted has the response to a delete be the object, and not a Status, also if the object is gone.
 	ShowDeleted bool
 }
+
+// MetadataChecks lists checks of metadata, each by a letter: n for that of a new object, c for that of a change. The
+// errors of metadata are in the response once more for each.
+type MetadataChecks string
+
+// CheckChange is the only check of most strategies, CheckNothing that of strategies that leave metadata to the server.
+const (
+	CheckChange  MetadataChecks = "c"
+	CheckNothing MetadataChecks = "-"
+)
 
 // Column is one column of a server-side table
 // (https://kubernetes.io/docs/reference/using-api/api-concepts/#receiving-resources-as-tables).

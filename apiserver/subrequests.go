@@ -259,6 +259,7 @@ func (s *Server) answer(q *request, obj runtime.Object, dryRun bool) error {
 	if err := q.sameNamespace(accessor(obj)); err != nil {
 		return err
 	}
+	q.uniqueOwners(accessor(obj), "")
 	in := q.admissionRequest(admission.Create, obj, nil, dryRun)
 	in.Name = accessor(obj).GetName()
 	if err := s.admitter.mutate(q, in); err != nil {

@@ -130,7 +130,7 @@ func prepareForUpdate(_ context.Context, obj, old runtime.Object) {
 
 func (c checker) validate(ctx context.Context, d *definition) field.ErrorList {
 	var errs field.ErrorList
-	if want := d.Spec.Names.Plural + "." + d.Spec.Group; d.Name != want {
+	if want := d.Spec.Names.Plural + "." + d.Spec.Group; d.Name != want && d.Name != "" {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), d.Name, `must be spec.names.plural+"."+spec.group`))
 	}
 	errs = append(errs, c.validateSpec(ctx, &d.Spec, nil)...)

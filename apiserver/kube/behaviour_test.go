@@ -142,9 +142,9 @@ func TestBinding(t *testing.T) {
 		{"gated", `{metadata: {name: web}, spec: {schedulingGates: [{name: a}]}}`, `{target: {name: n1}}`,
 			`Operation cannot be fulfilled on pods/binding "web": pod web has non-empty .spec.schedulingGates`},
 		{"another pod of that name", `{metadata: {name: web, uid: u}}`, `{metadata: {uid: w}, target: {name: n1}}`,
-			`Operation cannot be fulfilled on pods/binding "web": Precondition failed: UID in precondition: w, UID in object meta: u`},
+			`Operation cannot be fulfilled on pods "web": Precondition failed: UID in precondition: w, UID in object meta: u`},
 		{"another version", `{metadata: {name: web, resourceVersion: "6"}}`, `{metadata: {resourceVersion: "5"}, target: {name: n1}}`,
-			`Operation cannot be fulfilled on pods/binding "web": Precondition failed: ResourceVersion in precondition: 5, ResourceVersion in object meta: 6`},
+			`Operation cannot be fulfilled on pods "web": Precondition failed: ResourceVersion in precondition: 5, ResourceVersion in object meta: 6`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := subresource[apiserver.View](t, "pods", "binding")

@@ -2,49 +2,47 @@ package walk
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
-)
 
-// aspects are the parts of a response that are compared, by name.
-type aspects map[string]string
+	"github.com/planekit/planekit/compat/pair"
+)
 
 // headers lists the headers that are compared.
 var headers = []string{"Content-Type", "Warning", "Cache-Control", "Allow", "Location", "Retry-After", "X-Content-Type-Options", "Www-Authenticate"}
 
 // aspectsOf takes a response apart.
-func aspectsOf(r request, a answer) aspects {
-	all := aspects{"code": fmt.Sprint(a.code)}
+func aspectsOf(r pair.Request, a pair.Answer) pair.Aspects {
+	all := pair.Aspects{"code": fmt.Sprint(a.Code)}
 	for _, name := range headers {
-		if values := a.header.Values(name); len(values) > 0 {
+		if values := a.Header.Values(name); len(values) > 0 {
 			all["header "+name] = strings.Join(values, "\n")
 		}
 	}
-	if len(a.body) == 0 {
+	if len(a.Body) == 0 {
 		all["body"] = "empty"
 		return all
 	}
-	if strings.HasPrefix(r.path, "/openapi") || r.path == "/metrics" {
+	if strings.HasPrefix(r.Path, "/openapi") || r.Path == "/metrics" {
 		return all // other tests compare them
 	}
-	found, ok, err := documents(a.header.Get("Content-Type"), a.body)
+	found, ok, err := documents(a.Header.Get("Content-Type"), a.Body)
 	switch {
 	case err != nil:
 		all["body"] = err.Error()
 	case !ok:
-		all["body"] = fmt.Sprintf("%.1000s", a.body)
-	case strings.HasPrefix(a.header.Get("Content-Type"), "application/json"):
-		all["indented"] = fmt.Sprint(indented(a.body))
-		all["line end"] = fmt.Sprint(a.body[len(a.body)-1] == '\n')
+		all["body"] = fmt.Sprintf("%.1000s", a.Body)
+	case strings.HasPrefix(a.Header.Get("Content-Type"), "application/json"):
+		all["indented"] = fmt.Sprint(indented(a.Body))
+		all["line end"] = fmt.Sprint(a.Body[len(a.Body)-1] == '\n')
 	}
 	if len(found) == 1 && !watches(found[0]) {
-		all.flatten("", tidy(found[0]))
+		all.Flatten("", tidy(found[0]))
 		return all
 	}
 	for i, v := range events(found) {
-		all.flatten(fmt.Sprint("event ", i), v)
+		all.Flatten(fmt.Sprint("event ", i), v)
 	}
 	return all
 }
@@ -104,7 +102,7 @@ func foreign(v any) bool {
 		return false
 	}
 	name, _ := metadata["name"].(string)
-	return metadata["namespace"] != namespace && !own.MatchString(name)
+	return metadata["namespace"] != pair.Namespace && !own.MatchString(name)
 }
 
 // own matches the names of what the walk makes.
@@ -147,59 +145,3 @@ var (
 	uids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	ages = regexp.MustCompile(`^([0-9]+[smhd])+$`)
 )
-
-// flatten adds v's values under the paths that lead to them.
-func (a aspects) flatten(path string, v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		if len(v) == 0 {
-			a[path] = "{}"
-		}
-		for key, value := range v {
-			a.flatten(path+"."+key, value)
-		}
-	case []any:
-		if len(v) == 0 {
-			a[path] = "[]"
-		}
-		for i, value := range v {
-			a.flatten(fmt.Sprintf("%s[%d]", path, i), value)
-		}
-	default:
-		a[path] = fmt.Sprintf("%#v", v)
-	}
-}
-
-// difference is one aspect in which two responses differ.
-type difference struct{ aspect, want, got string }
-
-// differences compares two responses.
-func differences(want, got aspects) (all []difference) {
-	names := map[string]bool{}
-	for name := range want {
-		names[name] = true
-	}
-	for name := range got {
-		names[name] = true
-	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		w, inWant := want[name]
-		g, inGot := got[name]
-		if w != g || inWant != inGot {
-			if !inWant {
-				w = "(none)"
-			}
-			if !inGot {
-				g = "(none)"
-			}
-			all = append(all, difference{name, w, g})
-		}
-	}
-	// If the codes differ, so do the rest.
-	if i := slices.IndexFunc(all, func(d difference) bool { return d.aspect == "code" }); i >= 0 {
-		all[i].want += " " + want[".message"] + want["body"]
-		all[i].got += " " + got[".message"] + got["body"]
-		return all[i : i+1]
-	}
-	return all
-}

@@ -2,7 +2,11 @@
 
 package walk
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/planekit/planekit/compat/pair"
+)
 
 // TestSelf compares planekit with itself: what differs is the walk's own doing.
-func TestSelf(t *testing.T) { walk(t, planekit(t), planekit(t)) }
+func TestSelf(t *testing.T) { walk(t, pair.Planekit(t), pair.Planekit(t)) }

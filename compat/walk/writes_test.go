@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/planekit/planekit/compat/pair"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"sigs.k8s.io/yaml"
 )
@@ -97,7 +98,7 @@ func bodies(object map[string]any) (all []body) {
 	set("long name", "name", strings.Repeat("a", 260))
 	set("slash", "name", "a/b")
 	set("other namespace", "namespace", "other")
-	set("same namespace", "namespace", namespace)
+	set("same namespace", "namespace", pair.Namespace)
 	set("resourceVersion", "resourceVersion", "1")
 	set("no resourceVersion", "resourceVersion", "")
 	set("wrong resourceVersion", "resourceVersion", "x")
@@ -126,9 +127,9 @@ func (w *walker) writes(p place) {
 		o, ok := p.operations[method]
 		if !ok {
 			for _, data := range []string{"", "{}"} {
-				w.send(request{method: method, path: p.path, accept: jsonType, contentType: jsonType, body: []byte(data), query: "dryRun=All"})
+				w.send(pair.Request{Method: method, Path: p.path, Accept: jsonType, ContentType: jsonType, Body: []byte(data), Query: "dryRun=All"})
 			}
-			w.send(request{method: method, path: p.path, accept: "text/html", contentType: "text/plain", query: "dryRun=All"})
+			w.send(pair.Request{Method: method, Path: p.path, Accept: "text/html", ContentType: "text/plain", Query: "dryRun=All"})
 			continue
 		}
 		if p.connect() {
@@ -146,14 +147,14 @@ func (w *walker) writes(p place) {
 }
 
 // base returns a right object to send.
-func (p place) base(o operation) map[string]any {
-	if o.method == "PUT" {
+func (p place) base(o pair.Operation) map[string]any {
+	if o.Method == "PUT" {
 		return nil
 	}
-	for end, text := range questions {
+	for end, text := range pair.Questions {
 		if strings.HasSuffix(p.path, end) {
-			object := content(text, o.apiVersion, o.kind, "walk")
-			if text := questions[end]; !strings.Contains(text, "metadata") {
+			object := pair.Content(text, o.APIVersion, o.Kind, "walk")
+			if text := pair.Questions[end]; !strings.Contains(text, "metadata") {
 				delete(object, "metadata")
 				object["metadata"] = map[string]any{}
 			}
@@ -161,21 +162,21 @@ func (p place) base(o operation) map[string]any {
 		}
 	}
 	if p.fixture == nil {
-		return map[string]any{"apiVersion": o.apiVersion, "kind": o.kind, "metadata": map[string]any{"name": "walk"}}
+		return map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind, "metadata": map[string]any{"name": "walk"}}
 	}
-	name := map[string]string{"v1.walk.example.com": "v1.walk.example.com", "nones.none.example.com": "nones.none.example.com", "192.0.2.9": "192.0.2.10"}[p.fixture.label()]
+	name := map[string]string{"v1.walk.example.com": "v1.walk.example.com", "nones.none.example.com": "nones.none.example.com", "192.0.2.9": "192.0.2.10"}[p.fixture.Label()]
 	if name == "" {
 		name = "walk-new"
 	}
-	return p.fixture.content(o.apiVersion, o.kind, name)
+	return p.fixture.Content(o.APIVersion, o.Kind, name)
 }
 
 // now returns the object at a path, or the one that it is a part of, as a server has it.
-func (s *side) now(t *testing.T, path string) map[string]any {
+func now(t *testing.T, s *pair.Side, path string) map[string]any {
 	for range 2 {
-		got := s.send(t, request{method: "GET", path: path, accept: jsonType})
+		got := s.Send(t, pair.Request{Method: "GET", Path: path, Accept: jsonType})
 		var object map[string]any
-		if got.code == 200 && json.Unmarshal(got.body, &object) == nil {
+		if got.Code == 200 && json.Unmarshal(got.Body, &object) == nil {
 			return object
 		}
 		path = path[:strings.LastIndex(path, "/")]
@@ -184,15 +185,15 @@ func (s *side) now(t *testing.T, path string) map[string]any {
 }
 
 // sendBoth sends a request whose body is made for each of the servers.
-func (w *walker) sendBoth(r request, name string, theirs, ours []byte) {
-	r.about = name
+func (w *walker) sendBoth(r pair.Request, name string, theirs, ours []byte) {
+	r.About = name
 	if w.skips(r) {
 		return
 	}
-	r.body = theirs
-	want := w.theirs.send(w.t, r)
-	r.body = ours
-	w.compare(r, want, w.ours.send(w.t, r))
+	r.Body = theirs
+	want := w.theirs.Send(w.t, r)
+	r.Body = ours
+	w.compare(r, want, w.ours.Send(w.t, r))
 }
 
 // queries returns the queries of a write with these parameters. The first changes nothing.
@@ -216,19 +217,19 @@ func queries(parameters []string) (all []string) {
 }
 
 // puts tries POST and PUT.
-func (w *walker) puts(p place, o operation) {
-	r := request{method: o.method, path: p.path, accept: jsonType, contentType: jsonType}
+func (w *walker) puts(p place, o pair.Operation) {
+	r := pair.Request{Method: o.Method, Path: p.path, Accept: jsonType, ContentType: jsonType}
 	theirs := p.base(o)
 	ours := theirs
-	if o.method == "PUT" {
-		if theirs, ours = w.theirs.now(w.t, p.path), w.ours.now(w.t, p.path); theirs == nil || ours == nil {
-			theirs = p.base(operation{method: "POST", apiVersion: o.apiVersion, kind: o.kind})
+	if o.Method == "PUT" {
+		if theirs, ours = now(w.t, w.theirs, p.path), now(w.t, w.ours, p.path); theirs == nil || ours == nil {
+			theirs = p.base(pair.Operation{Method: "POST", APIVersion: o.APIVersion, Kind: o.Kind})
 			if metadata, ok := theirs["metadata"].(map[string]any); ok {
 				metadata["name"] = "missing"
 			}
 			ours = theirs
 		}
-		theirs["apiVersion"], theirs["kind"], ours["apiVersion"], ours["kind"] = o.apiVersion, o.kind, o.apiVersion, o.kind
+		theirs["apiVersion"], theirs["kind"], ours["apiVersion"], ours["kind"] = o.APIVersion, o.Kind, o.APIVersion, o.Kind
 	}
 	t, u := bodies(theirs), bodies(ours)
 	if !p.exists {
@@ -236,21 +237,21 @@ func (w *walker) puts(p place, o operation) {
 	}
 	for i := range t {
 		r := r
-		r.query, r.contentType = "dryRun=All", t[i].contentType
+		r.Query, r.ContentType = "dryRun=All", t[i].contentType
 		w.sendBoth(r, t[i].name, t[i].data, u[i].data)
 		if slices.Contains([]string{"unknown field", "unknown field below", "field twice"}, t[i].name) {
 			for _, validation := range values["fieldValidation"] {
-				r.query = "dryRun=All&fieldValidation=" + validation
+				r.Query = "dryRun=All&fieldValidation=" + validation
 				w.sendBoth(r, t[i].name, t[i].data, u[i].data)
 			}
 		}
 	}
-	for i, query := range queries(o.parameters) {
-		if !p.exists && i%5 > 0 || o.method == "POST" && strings.HasPrefix(query, "dryRun=") && !strings.Contains(query, "All") {
+	for i, query := range queries(o.Parameters) {
+		if !p.exists && i%5 > 0 || o.Method == "POST" && strings.HasPrefix(query, "dryRun=") && !strings.Contains(query, "All") {
 			continue
 		}
 		r := r
-		r.query = query
+		r.Query = query
 		w.sendBoth(r, "right", t[0].data, u[0].data)
 	}
 	for i, accept := range accepts {
@@ -258,7 +259,7 @@ func (w *walker) puts(p place, o operation) {
 			continue
 		}
 		r := r
-		r.query, r.accept = "dryRun=All", accept
+		r.Query, r.Accept = "dryRun=All", accept
 		w.sendBoth(r, "right", t[0].data, u[0].data)
 		if i%4 == 0 {
 			w.sendBoth(r, "wrong", []byte("{"), []byte("{"))
@@ -275,8 +276,8 @@ const (
 )
 
 // patchBodies are the patches that are tried, by their type, of which the first is right.
-func patchBodies(o operation, name string) map[string][]string {
-	head := `"apiVersion":"` + o.apiVersion + `","kind":"` + o.kind + `"`
+func patchBodies(o pair.Operation, name string) map[string][]string {
+	head := `"apiVersion":"` + o.APIVersion + `","kind":"` + o.Kind + `"`
 	merge := []string{`{"metadata":{"labels":{"walk":"on"}}}`, `{}`, ``, `null`, `[]`, `x`, `"x"`, `{`, `{"metadata":{"labels":"x"}}`, `{"unknown":1}`, `{"metadata":{"unknown":1}}`,
 		`{"kind":"Other"}`, `{"apiVersion":"other/v1"}`, `{"metadata":{"name":"other"}}`, `{"metadata":{"namespace":"other"}}`, `{"metadata":{"uid":"x"}}`,
 		`{"metadata":{"resourceVersion":"1"}}`, `{"metadata":{"resourceVersion":"x"}}`, `{"metadata":{"resourceVersion":""}}`, `{"metadata":null}`, `{"metadata":{"labels":{"a b":"c"}}}`,
@@ -291,49 +292,49 @@ func patchBodies(o operation, name string) map[string][]string {
 			`[{"op":"add","path":"/metadata/labels"}]`, `[{"op":"replace","path":"","value":{}}]`, `[{"op":"replace","path":"/kind","value":"Other"}]`, `[{"op":"move","from":"/metadata/name","path":"/metadata/x"}]`,
 			`[{"op":"copy","from":"/none","path":"/metadata/x"}]`, `[{"op":"add","path":"/metadata/labels","value":"x"}]`, `[{"op":"replace","path":"/metadata/resourceVersion","value":"1"}]`, `[{"op":"replace","path":"/metadata/uid","value":"1"}]`, `[1]`},
 		applyPatch: {`{` + head + `,"metadata":{"name":"` + name + `","labels":{"walk":"on"}}}`, `{` + head + `}`, `{` + head + `,"metadata":{}}`, ``, `{}`, `null`, `[]`, `x`, `{`, `{"metadata":{}}`, `{` + head + `,"metadata":{"name":"other"}}`,
-			`{` + head + `,"metadata":{"namespace":"other"}}`, `{` + head + `,"metadata":{"managedFields":[{}]}}`, `{` + head + `,"metadata":{"managedFields":[]}}`, `{"apiVersion":"` + o.apiVersion + `","kind":"Other"}`, `{"apiVersion":"v9","kind":"` + o.kind + `"}`,
+			`{` + head + `,"metadata":{"namespace":"other"}}`, `{` + head + `,"metadata":{"managedFields":[{}]}}`, `{` + head + `,"metadata":{"managedFields":[]}}`, `{"apiVersion":"` + o.APIVersion + `","kind":"Other"}`, `{"apiVersion":"v9","kind":"` + o.Kind + `"}`,
 			`{` + head + `,"unknown":1}`, `{` + head + `,"metadata":{"labels":"x"}}`, `{` + head + `,"metadata":{"resourceVersion":"1"}}`, `{` + head + `,"metadata":{"uid":"x"}}`, `{` + head + `,"metadata":{"labels":{"a":"b"},"labels":{"a":"c"}}}`, head[:5],
 			`{` + head + `,"metadata":{"labels":{"walk":"off"}},"spec":null}`},
 	}
 }
 
 // patches tries PATCH.
-func (w *walker) patches(p place, o operation) {
+func (w *walker) patches(p place, o pair.Operation) {
 	all := patchBodies(o, path.Base(strings.TrimSuffix(p.path, "/"+path.Base(p.template))))
 	if strings.HasSuffix(p.template, "{name}") {
 		all = patchBodies(o, path.Base(p.path))
 	}
-	right := request{method: "PATCH", path: p.path, accept: jsonType, query: "dryRun=All"}
+	right := pair.Request{Method: "PATCH", Path: p.path, Accept: jsonType, Query: "dryRun=All"}
 	for _, contentType := range slices.Sorted(maps.Keys(all)) {
 		r := right
-		r.contentType = contentType
+		r.ContentType = contentType
 		if contentType == applyPatch {
-			r.query += "&fieldManager=walk"
+			r.Query += "&fieldManager=walk"
 		}
 		for i, text := range all[contentType] {
 			if !p.exists && i > 4 {
 				break
 			}
 			r := r
-			r.body = []byte(text)
+			r.Body = []byte(text)
 			w.send(r)
 			if strings.Contains(text, "unknown") {
 				for _, validation := range values["fieldValidation"] {
 					r := r
-					r.query += "&fieldValidation=" + validation
+					r.Query += "&fieldValidation=" + validation
 					w.send(r)
 				}
 			}
 		}
-		r.body = []byte(all[contentType][0])
-		for i, query := range queries(o.parameters) {
+		r.Body = []byte(all[contentType][0])
+		for i, query := range queries(o.Parameters) {
 			if !p.exists && i%7 > 0 {
 				continue
 			}
 			r := r
-			r.query = query
+			r.Query = query
 			w.send(r)
-			r.query += "&force=true&fieldManager=walk"
+			r.Query += "&force=true&fieldManager=walk"
 			w.send(r)
 		}
 		for i, accept := range accepts {
@@ -341,22 +342,22 @@ func (w *walker) patches(p place, o operation) {
 				continue
 			}
 			r := r
-			r.accept = accept
+			r.Accept = accept
 			w.send(r)
 		}
 	}
 	for _, contentType := range []string{"", jsonType, yamlType, protoType, cborType, applyCBOR, "text/plain", "application/merge-patch+json; charset=utf-8", "application/apply-patch+json", "*/*", "nonsense/"} {
 		r := right
-		r.contentType, r.body = contentType, []byte(all[mergePatch][0])
+		r.ContentType, r.Body = contentType, []byte(all[mergePatch][0])
 		w.send(r)
-		r.query += "&fieldManager=walk"
+		r.Query += "&fieldManager=walk"
 		w.send(r)
 	}
-	if w.theirs.now(w.t, p.path) != nil && p.exists {
+	if now(w.t, w.theirs, p.path) != nil && p.exists {
 		var object map[string]any
 		if json.Unmarshal([]byte(all[applyPatch][0]), &object) == nil {
 			r := right
-			r.contentType, r.query, r.body = applyCBOR, "dryRun=All&fieldManager=walk", encoded(cborType, object)
+			r.ContentType, r.Query, r.Body = applyCBOR, "dryRun=All&fieldManager=walk", encoded(cborType, object)
 			w.send(r)
 		}
 	}
@@ -373,19 +374,19 @@ func (w *walker) restore(p place) {
 	if p.fixture == nil || !strings.HasSuffix(p.template, "{name}") {
 		return
 	}
-	for _, s := range []*side{w.theirs, w.ours} {
-		r := request{method: "GET", path: p.path, accept: jsonType}
-		if s.send(w.t, r).code == 404 && p.exists {
-			w.t.Errorf("%s has lost %s", s.name, p.path)
+	for _, s := range []*pair.Side{w.theirs, w.ours} {
+		r := pair.Request{Method: "GET", Path: p.path, Accept: jsonType}
+		if s.Send(w.t, r).Code == 404 && p.exists {
+			w.t.Errorf("%s has lost %s", s.Name, p.path)
 		}
 	}
 }
 
 // deletes tries DELETE.
-func (w *walker) deletes(p place, o operation) {
-	r := request{method: "DELETE", path: p.path, accept: jsonType, query: "dryRun=All"}
-	if o.action == "deletecollection" {
-		r.query += "&labelSelector=walk"
+func (w *walker) deletes(p place, o pair.Operation) {
+	r := pair.Request{Method: "DELETE", Path: p.path, Accept: jsonType, Query: "dryRun=All"}
+	if o.Action == "deletecollection" {
+		r.Query += "&labelSelector=walk"
 	}
 	for i, text := range deletions {
 		if !p.exists && i%4 > 0 {
@@ -395,34 +396,34 @@ func (w *walker) deletes(p place, o operation) {
 			text = `{"dryRun":["All"],"` + rest // a query counts for nothing beside a body
 		}
 		r := r
-		r.contentType, r.body = jsonType, []byte(text)
+		r.ContentType, r.Body = jsonType, []byte(text)
 		w.send(r)
 		w.restore(p)
-		r.contentType = yamlType
+		r.ContentType = yamlType
 		w.send(r)
 		w.restore(p)
 	}
 	for _, contentType := range []string{"", protoType, cborType, "text/plain", "*/*", "nonsense/", "application/json; charset=utf-8"} {
 		for _, text := range []string{"", `{"dryRun":["All"]}`, `{"gracePeriodSeconds":0,"dryRun":["All"]}`} {
 			r := r
-			r.contentType, r.body = contentType, []byte(text)
+			r.ContentType, r.Body = contentType, []byte(text)
 			w.send(r)
 		}
 	}
 	options := map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0, "dryRun": []any{"All"}}
 	for _, contentType := range []string{protoType, cborType} {
 		r := r
-		r.contentType, r.body = contentType, encoded(contentType, options)
+		r.ContentType, r.Body = contentType, encoded(contentType, options)
 		w.send(r)
 	}
-	for i, query := range queries(o.parameters) {
+	for i, query := range queries(o.Parameters) {
 		if !p.exists && i%5 > 0 || strings.HasPrefix(query, "dryRun=") && !strings.Contains(query, "All") && !strings.Contains(query, "=all") && !strings.Contains(query, "None") {
 			continue
 		}
 		r := r
-		r.query = query
-		if o.action == "deletecollection" && !strings.Contains(query, "labelSelector") {
-			r.query += "&labelSelector=walk"
+		r.Query = query
+		if o.Action == "deletecollection" && !strings.Contains(query, "labelSelector") {
+			r.Query += "&labelSelector=walk"
 		}
 		w.send(r)
 	}
@@ -431,7 +432,7 @@ func (w *walker) deletes(p place, o operation) {
 			continue
 		}
 		r := r
-		r.accept = accept
+		r.Accept = accept
 		w.send(r)
 	}
 }

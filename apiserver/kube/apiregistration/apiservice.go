@@ -56,7 +56,7 @@ func APIServices() apiserver.Resource {
 				Update: func(s, old *service) {
 					s.Spec = old.DeepCopy().Spec
 					s.Labels, s.Annotations = maps.Clone(old.Labels), maps.Clone(old.Annotations)
-					s.Finalizers, s.OwnerReferences = slices.Clone(old.Finalizers), slices.Clone(old.OwnerReferences)
+					s.OwnerReferences, s.Finalizers = slices.Clone(old.OwnerReferences), slices.Clone(old.Finalizers)
 				},
 				ValidateUpdate: func(s, _ *service) field.ErrorList {
 					var ps check.Problems

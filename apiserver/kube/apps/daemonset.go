@@ -51,7 +51,7 @@ func completeDaemonSet(ds *appsv1.DaemonSet) {
 		optional.SetIfNil(&s.RollingUpdate.MaxSurge, intstr.FromInt32(0))
 	}
 	optional.SetIfNil(&ds.Spec.RevisionHistoryLimit, 10)
-	podspec.Default(&ds.Spec.Template.Spec)
+	podspec.DefaultTemplate(&ds.Spec.Template)
 }
 
 // updateDaemonSet counts the changes of the template in an annotation. It replaced a field, and old
@@ -144,9 +144,9 @@ func checkDaemonStrategy(ps *check.Problems, p *field.Path, s *appsv1.DaemonSetU
 }
 
 func validateDaemonSetUpdate(ds, old *appsv1.DaemonSet) field.ErrorList {
-	ps := check.Problems{List: validateDaemonSet(ds)}
+	var ps check.Problems
 	ps.Immutable(field.NewPath("spec", "selector"), ds.Spec.Selector, old.Spec.Selector)
-	return ps.List
+	return append(ps.List, validateDaemonSet(ds)...)
 }
 
 func validateDaemonSetStatus(ds, old *appsv1.DaemonSet) field.ErrorList {

@@ -59,7 +59,7 @@ func completeDeployment(d *appsv1.Deployment) {
 	}
 	optional.SetIfNil(&d.Spec.RevisionHistoryLimit, 10)
 	optional.SetIfNil(&d.Spec.ProgressDeadlineSeconds, 600)
-	podspec.Default(&d.Spec.Template.Spec)
+	podspec.DefaultTemplate(&d.Spec.Template)
 }
 
 // updateDeployment raises the generation for changes of annotations too, because they are copied to

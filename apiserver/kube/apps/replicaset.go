@@ -22,7 +22,7 @@ func ReplicaSets() apiserver.Resource {
 		Counted: func(rs *appsv1.ReplicaSet) any { return &rs.Spec },
 		Default: func(rs *appsv1.ReplicaSet) {
 			optional.SetIfNil(&rs.Spec.Replicas, 1)
-			podspec.Default(&rs.Spec.Template.Spec)
+			podspec.DefaultTemplate(&rs.Spec.Template)
 		},
 		Create:   func(rs *appsv1.ReplicaSet) { rs.Status = appsv1.ReplicaSetStatus{} },
 		Update:   func(rs, old *appsv1.ReplicaSet) { old.Status.DeepCopyInto(&rs.Status) },

@@ -65,7 +65,7 @@ func completeStatefulSet(s *appsv1.StatefulSet) {
 	optional.SetIfEmpty(&spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	optional.SetIfNil(&spec.Replicas, 1)
 	optional.SetIfNil(&spec.RevisionHistoryLimit, 10)
-	podspec.Default(&spec.Template.Spec)
+	podspec.DefaultTemplate(&spec.Template)
 	for i := range spec.VolumeClaimTemplates {
 		c := &spec.VolumeClaimTemplates[i]
 		// What is embedded says what it is.
@@ -101,10 +101,10 @@ func statefulSetColumns() []apiserver.Column {
 func validateStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 	var ps check.Problems
 	p, spec := field.NewPath("spec"), &s.Spec
-	checkStatefulSet(&ps, p, spec)
 	for i := range spec.VolumeClaimTemplates {
 		podspec.CheckClaim(&ps, p.Child("volumeClaimTemplates").Index(i).Child("spec"), &spec.VolumeClaimTemplates[i].Spec)
 	}
+	checkStatefulSet(&ps, p, spec)
 	if spec.ServiceName != "" {
 		ps.DNSLabel(p.Child("serviceName"), spec.ServiceName)
 	}

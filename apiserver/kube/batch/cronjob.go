@@ -55,7 +55,7 @@ func completeCronJob(c *batchv1.CronJob) {
 	optional.SetIfNil(&s.SuccessfulJobsHistoryLimit, 3)
 	optional.SetIfNil(&s.FailedJobsHistoryLimit, 1)
 	completeFailurePolicy(s.JobTemplate.Spec.PodFailurePolicy)
-	podspec.Default(&s.JobTemplate.Spec.Template.Spec)
+	podspec.DefaultTemplate(&s.JobTemplate.Spec.Template)
 }
 
 func cronJobColumns() []apiserver.Column {

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"time"
@@ -66,7 +67,7 @@ func completeJob(job *batchv1.Job) {
 		optional.SetIfNil(&s.BackoffLimit, math.MaxInt32)
 	}
 	optional.SetIfNil(&s.BackoffLimit, jobRetries)
-	if len(job.Labels) == 0 {
+	if len(job.Labels) == 0 && s.Template.Labels != nil {
 		// One map, as upstream has it: the labels that createJob gives the template of
 		// a job without labels of its own are the job's, too.
 		job.Labels = s.Template.Labels
@@ -79,7 +80,7 @@ func completeJob(job *batchv1.Job) {
 	}
 	optional.SetIfNil(&s.PodReplacementPolicy, batchv1.TerminatingOrFailed)
 	optional.SetIfNil(&s.ManualSelector, false)
-	podspec.Default(&s.Template.Spec)
+	podspec.DefaultTemplate(&s.Template)
 }
 
 func completeFailurePolicy(policy *batchv1.PodFailurePolicy) {
@@ -104,6 +105,9 @@ func createJob(job *batchv1.Job) {
 	}
 	for key, value := range jobLabels(job) {
 		addLabel(&job.Spec.Template.Labels, key, value)
+	}
+	if len(job.Labels) == 0 { // as it is defaulted when it is read again
+		job.Labels = maps.Clone(job.Spec.Template.Labels)
 	}
 	if job.Spec.Selector == nil {
 		job.Spec.Selector = &metav1.LabelSelector{}

@@ -28,14 +28,7 @@ func validateJob(job *batchv1.Job) field.ErrorList {
 	var ps check.Problems
 	p, spec := field.NewPath("spec"), &job.Spec
 	checkGenerated(&ps, job)
-	checkJobSpec(&ps, p, spec)
-	if spec.Selector == nil {
-		ps.Add(field.Required(p.Child("selector"), ""))
-	}
-	ps.Selector(p.Child("selector"), spec.Selector)
-	if s, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil {
-		podspec.CheckSelects(&ps, p.Child("template"), s, &spec.Template)
-	}
+	checkJobSelected(&ps, p, spec)
 	if indexed(spec) && optional.Deref(spec.Completions) > 0 {
 		// The last pod's host name is the longest.
 		host := fmt.Sprintf("%s-%d", job.Name, *spec.Completions-1)
@@ -43,6 +36,18 @@ func validateJob(job *batchv1.Job) field.ErrorList {
 			"will not able to create pod with invalid DNS label: "+host)
 	}
 	return ps.List
+}
+
+// checkJobSelected checks the spec of a job, whose selector must match its template.
+func checkJobSelected(ps *check.Problems, p *field.Path, spec *batchv1.JobSpec) {
+	checkJobSpec(ps, p, spec)
+	if spec.Selector == nil {
+		ps.Add(field.Required(p.Child("selector"), ""))
+	}
+	ps.Selector(p.Child("selector"), spec.Selector)
+	if s, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil {
+		podspec.CheckSelects(ps, p.Child("template"), s, &spec.Template)
+	}
 }
 
 // checkJobSpec checks what a job has and the template for one.
@@ -168,6 +173,9 @@ func checkJobRestart(ps *check.Problems, p *field.Path, spec *batchv1.JobSpec) {
 func validateJobUpdate(job, old *batchv1.Job) field.ErrorList {
 	ps := check.Problems{List: validateJob(job)}
 	p, now, before := field.NewPath("spec"), &job.Spec, &old.Spec
+	if len(ps.List) > 0 {
+		checkJobSelected(&ps, p, now) // Kubernetes lists these errors twice
+	}
 	if !indexed(now) {
 		ps.Immutable(p.Child("completions"), now.Completions, before.Completions)
 	} else if now.Completions != nil && define.Differ(now.Completions, before.Completions) {

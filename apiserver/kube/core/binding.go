@@ -36,7 +36,10 @@ func bind(pod *corev1.Pod, b *corev1.Binding) error {
 	if errs := validateBinding(b); len(errs) > 0 {
 		return invalid.Object(schema.GroupKind{Kind: "Binding"}, pod.Name, errs)
 	}
-	if err := checkBindable(pod, b); err != nil {
+	if err := define.Precondition(pod, b); err != nil {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, pod.Name, err)
+	}
+	if err := checkBindable(pod); err != nil {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "pods/binding"}, pod.Name, err)
 	}
 	pod.Spec.NodeName = b.Target.Name
@@ -65,10 +68,7 @@ func validateBinding(b *corev1.Binding) field.ErrorList {
 }
 
 // checkBindable returns an error if pod cannot be bound now.
-func checkBindable(pod *corev1.Pod, b *corev1.Binding) error {
-	if err := define.Precondition(pod, b); err != nil {
-		return err
-	}
+func checkBindable(pod *corev1.Pod) error {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return fmt.Errorf("pod %s is being deleted, cannot be assigned to a host", pod.Name)

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -60,6 +61,9 @@ func evict(ctx context.Context, pod *corev1.Pod, e *policyv1.Eviction, others ap
 		return nil, invalid.Object(policyv1.SchemeGroupVersion.WithKind("Eviction").GroupKind(), e.Name, field.ErrorList{
 			field.Invalid(at, true, "can not be set for pod eviction, try after removing the option"),
 		})
+	}
+	if errs := metavalidation.ValidateDeleteOptions(o); len(errs) > 0 {
+		return nil, invalid.Object(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
 	}
 	if len(o.DryRun) > 0 {
 		others = dryRun{others}

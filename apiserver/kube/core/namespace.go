@@ -51,7 +51,7 @@ func Namespaces() apiserver.Resource {
 				Resets: []string{"status"},
 				Strategy: define.Strategy[*corev1.Namespace]{
 					Update:         func(ns, old *corev1.Namespace) { old.Status.DeepCopyInto(&ns.Status) },
-					ValidateUpdate: func(ns, _ *corev1.Namespace) field.ErrorList { return validateNamespace(ns) },
+					ValidateUpdate: func(ns, _ *corev1.Namespace) field.ErrorList { return validateFinalizers(ns, (*field.Path).Index) },
 				}.Erase(),
 			},
 		},
@@ -91,10 +91,14 @@ func createNamespace(ns *corev1.Namespace) {
 var plainFinalizers = []string{string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}
 
 func validateNamespace(ns *corev1.Namespace) field.ErrorList {
+	// As in Kubernetes, errors do not say which finalizer.
+	return validateFinalizers(ns, func(p *field.Path, _ int) *field.Path { return p })
+}
+
+func validateFinalizers(ns *corev1.Namespace, at func(*field.Path, int) *field.Path) field.ErrorList {
 	var ps check.Problems
-	p := field.NewPath("spec", "finalizers")
-	for _, f := range ns.Spec.Finalizers {
-		name := string(f)
+	for i, f := range ns.Spec.Finalizers {
+		p, name := at(field.NewPath("spec", "finalizers"), i), string(f)
 		ps.All(apivalidation.ValidateFinalizerName(name, p))
 		ps.Valid(strings.Contains(name, "/") || slices.Contains(plainFinalizers, name),
 			p, name, "name is neither a standard finalizer name nor is it fully qualified")

@@ -1,8 +1,11 @@
 package core
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +14,7 @@ import (
 	"github.com/planekit/planekit/apiserver/kube/internal/check"
 	"github.com/planekit/planekit/apiserver/kube/internal/column"
 	"github.com/planekit/planekit/apiserver/kube/internal/define"
+	"github.com/planekit/planekit/apiserver/kube/internal/optional"
 	"github.com/planekit/planekit/apiserver/kube/internal/podspec"
 	"github.com/planekit/planekit/kinds"
 	corev1 "k8s.io/api/core/v1"
@@ -23,8 +27,12 @@ import (
 func Nodes() apiserver.Resource {
 	return apiserver.For(kinds.Nodes, apiserver.Resource{
 		Strategy: define.Strategy[*corev1.Node]{
-			Default:        completeNode,
-			Update:         func(node, old *corev1.Node) { old.Status.DeepCopyInto(&node.Status) },
+			Default: completeNode,
+			Create:  dropNodeConfig,
+			Update: func(node, old *corev1.Node) {
+				old.Status.DeepCopyInto(&node.Status)
+				dropNodeConfig(node)
+			},
 			Validate:       validateNode,
 			ValidateUpdate: validateNodeUpdate,
 		}.Erase(),
@@ -34,12 +42,18 @@ func Nodes() apiserver.Resource {
 		}.Erase(),
 		Subresources: []apiserver.Subresource{
 			define.Status(define.Strategy[*corev1.Node]{
-				Update:         func(node, old *corev1.Node) { old.Spec.DeepCopyInto(&node.Spec) },
-				ValidateUpdate: validateNodeUpdate,
+				Update: func(node, old *corev1.Node) {
+					old.Spec.DeepCopyInto(&node.Spec)
+					dropNodeConfig(node)
+				},
+				ValidateUpdate: validateNodeChange,
 			}),
 		},
 	})
 }
+
+// dropNodeConfig drops the configuration of kubelets by objects, which Kubernetes had until v1.24.
+func dropNodeConfig(node *corev1.Node) { node.Spec.ConfigSource, node.Status.Config = nil, nil }
 
 // completeNode defaults the allocatable resources to the capacity and keeps podCIDR equal to the
 // first of podCIDRs. A new node keeps its status, because a kubelet registers with it.
@@ -139,16 +153,40 @@ func orUnknown(s string) string {
 
 func validateNode(node *corev1.Node) field.ErrorList {
 	var ps check.Problems
+	checkNodeAnnotations(&ps, node.Annotations)
 	// Upstream looks for taints at this path, although they are in the spec.
 	checkTaints(&ps, field.NewPath("metadata", "taints"), node.Spec.Taints)
-	checkAmounts(&ps, field.NewPath("status", "capacity"), node.Status.Capacity)
-	checkAmounts(&ps, field.NewPath("status", "allocatable"), node.Status.Allocatable)
+	checkNodeStatus(&ps, &node.Status)
 	checkPodCIDRs(&ps, field.NewPath("spec", "podCIDRs"), node.Spec.PodCIDRs)
 	return ps.List
 }
 
+// validateNodeUpdate checks the object, and then the change. Kubernetes lists what both find twice.
 func validateNodeUpdate(node, old *corev1.Node) field.ErrorList {
-	ps := check.Problems{List: validateNode(node)}
+	return append(validateNode(node), validateNodeChange(node, old)...)
+}
+
+// featureName matches the name of a feature that a kubelet declares.
+var featureName = regexp.MustCompile(`^[A-Z][a-zA-Z0-9]*(/[A-Z][a-zA-Z0-9]*)*$`)
+
+func checkNodeStatus(ps *check.Problems, s *corev1.NodeStatus) {
+	checkAmounts(ps, field.NewPath("status", "capacity"), s.Capacity)
+	checkAmounts(ps, field.NewPath("status", "allocatable"), s.Allocatable)
+	for i, name := range s.DeclaredFeatures {
+		at := field.NewPath("status", "declaredFeatures").Index(i)
+		ps.Valid(featureName.MatchString(name), at, name, fmt.Sprintf("invalid feature name %q: must start with an UpperCamelCase segment, "+
+			"with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes", name))
+		if i > 0 {
+			ps.Unique(name != s.DeclaredFeatures[i-1], at, name)
+			ps.Valid(name >= s.DeclaredFeatures[i-1], at, name, "list must be sorted alphabetically")
+		}
+	}
+}
+
+func validateNodeChange(node, old *corev1.Node) field.ErrorList {
+	var ps check.Problems
+	checkNodeAnnotations(&ps, node.Annotations)
+	checkNodeStatus(&ps, &node.Status)
 	seen := map[corev1.NodeAddress]bool{}
 	for i, a := range node.Status.Addresses {
 		ps.Unique(!seen[a], field.NewPath("status", "addresses").Index(i), a)
@@ -161,10 +199,40 @@ func validateNodeUpdate(node, old *corev1.Node) field.ErrorList {
 	if old.Spec.ProviderID != "" && node.Spec.ProviderID != old.Spec.ProviderID {
 		ps.Add(field.Forbidden(spec.Child("providerID"), `node updates may not change providerID except from "" to valid`))
 	}
+	checkTaints(&ps, field.NewPath("metadata", "taints"), node.Spec.Taints)
 	if node.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
 		ps.Add(field.Forbidden(spec.Child("externalID"), "may not be updated"))
 	}
 	return ps.List
+}
+
+// taintsAnnotation held the taints of a node before it had a field for them.
+const taintsAnnotation = "scheduler.alpha.kubernetes.io/taints"
+
+// checkNodeAnnotations checks the annotations that stand for fields.
+func checkNodeAnnotations(ps *check.Problems, annotations map[string]string) {
+	at := field.NewPath("metadata", "annotations")
+	if text := annotations[taintsAnnotation]; text != "" {
+		var taints []corev1.Taint
+		if err := json.Unmarshal([]byte(text), &taints); err != nil {
+			ps.Add(field.Invalid(at, taintsAnnotation, err.Error()))
+		}
+		checkTaints(ps, at.Child(taintsAnnotation), taints)
+	}
+	text := annotations[corev1.PreferAvoidPodsAnnotationKey]
+	if text == "" {
+		return
+	}
+	var avoid corev1.AvoidPods
+	if err := json.Unmarshal([]byte(text), &avoid); err != nil {
+		ps.Add(field.Invalid(at.Child("AvoidPods"), corev1.PreferAvoidPodsAnnotationKey, err.Error()))
+		return
+	}
+	for i, entry := range avoid.PreferAvoidPods {
+		at, owner := at.Child(corev1.PreferAvoidPodsAnnotationKey).Index(i).Child("PodSignature"), entry.PodSignature.PodController
+		ps.Present(owner != nil, at, "")
+		ps.Valid(owner == nil || optional.Deref(owner.Controller), at.Child("PodController", "Controller"), false, "must point to a controller")
+	}
 }
 
 func checkTaints(ps *check.Problems, p *field.Path, taints []corev1.Taint) {

@@ -131,7 +131,7 @@ func validatePod(pod *corev1.Pod) field.ErrorList {
 	var ps check.Problems
 	p := field.NewPath("spec")
 	checkPod(&ps, pod)
-	podspec.CheckProfilesMatch(&ps, p, pod.Annotations, &pod.Spec)
+	podspec.CheckAnnotationsMatch(&ps, p, pod.Annotations, &pod.Spec)
 	ps.Allowed(len(pod.Spec.EphemeralContainers) == 0,
 		p.Child("ephemeralContainers"), "cannot be set on create")
 	ps.Allowed(pod.Spec.NodeName == "" || len(pod.Spec.SchedulingGates) == 0,
@@ -143,7 +143,7 @@ func validatePod(pod *corev1.Pod) field.ErrorList {
 // that Kubernetes added too late to apply to templates.
 func checkPod(ps *check.Problems, pod *corev1.Pod) {
 	p := field.NewPath("spec")
-	podspec.CheckProfiles(ps, field.NewPath("metadata", "annotations"), pod.Annotations, &pod.Spec)
+	podspec.CheckAnnotations(ps, field.NewPath("metadata", "annotations"), pod.Annotations, &pod.Spec)
 	podspec.Check(ps, p, &pod.Spec)
 	for i := range pod.Spec.Volumes {
 		v, at := &pod.Spec.Volumes[i], p.Child("volumes").Index(i)

@@ -24,7 +24,7 @@ func PodTemplates() apiserver.Resource {
 	return apiserver.For(kinds.PodTemplates, apiserver.Resource{
 		Strategy: define.Strategy[*corev1.PodTemplate]{
 			Counted:        func(t *corev1.PodTemplate) any { return &t.Template },
-			Default:        func(t *corev1.PodTemplate) { podspec.Default(&t.Template.Spec) },
+			Default:        func(t *corev1.PodTemplate) { podspec.DefaultTemplate(&t.Template) },
 			Validate:       validatePodTemplate,
 			ValidateUpdate: func(t, _ *corev1.PodTemplate) field.ErrorList { return validatePodTemplate(t) },
 		}.Erase(),

@@ -21,7 +21,9 @@ import (
 func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 	var ps check.Problems
 	checkPod(&ps, pod)
-	podspec.CheckSameProfiles(&ps, field.NewPath("metadata", "annotations"), pod.Annotations, old.Annotations)
+	annotations := field.NewPath("metadata", "annotations")
+	podspec.CheckSameAnnotations(&ps, annotations, pod.Annotations, old.Annotations)
+	podspec.CheckAnnotations(&ps, annotations, pod.Annotations, &pod.Spec) // as checkPod does: Kubernetes lists errors twice
 	p := field.NewPath("spec")
 	for _, kind := range []struct {
 		path          string

@@ -60,7 +60,7 @@ func completeReplicationController(rc *corev1.ReplicationController) {
 	if t == nil {
 		return
 	}
-	podspec.Default(&t.Spec)
+	podspec.DefaultTemplate(t)
 	if len(t.Labels) > maxCopiedLabels {
 		return
 	}

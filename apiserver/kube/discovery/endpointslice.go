@@ -39,6 +39,7 @@ func EndpointSlices() apiserver.Resource {
 			Create: func(s *slice) {
 				s.Generation = 1
 				dropTopology(s, &slice{})
+				noEndpoints(s)
 			},
 			Update:   updateEndpointSlice,
 			Validate: func(s *slice) field.ErrorList { return validateEndpointSlice(s, nil) },
@@ -64,6 +65,14 @@ func updateEndpointSlice(s, old *discoveryv1.EndpointSlice) {
 		define.Differ(s.Endpoints, old.Endpoints) || define.Differ(s.Ports, old.Ports) || define.Differ(s.Labels, old.Labels))
 	if define.Differ(s.Endpoints, old.Endpoints) {
 		dropTopology(s, old)
+	}
+	noEndpoints(s)
+}
+
+// noEndpoints has no endpoints be null, as they are in Kubernetes, which stores protobuf.
+func noEndpoints(s *discoveryv1.EndpointSlice) {
+	if len(s.Endpoints) == 0 {
+		s.Endpoints = nil
 	}
 }
 

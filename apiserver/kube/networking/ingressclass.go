@@ -30,9 +30,9 @@ func IngressClasses() apiserver.Resource {
 			},
 			Validate: validateIngressClass,
 			ValidateUpdate: func(c, old *class) field.ErrorList {
-				ps := check.Problems{List: validateIngressClass(c)}
+				var ps check.Problems
 				ps.Immutable(field.NewPath("spec", "controller"), c.Spec.Controller, old.Spec.Controller)
-				return ps.List
+				return append(ps.List, validateIngressClass(c)...)
 			},
 		}.Erase(),
 		Columns: []apiserver.Column{

@@ -24,10 +24,7 @@ func IPAddresses() apiserver.Resource {
 		Strategy: define.Strategy[*networkingv1.IPAddress]{
 			Validate: validateIPAddress,
 			ValidateUpdate: func(ip, old *networkingv1.IPAddress) field.ErrorList {
-				var ps check.Problems
-				if ip.GenerateName != "" {
-					ps.Each(field.NewPath("metadata", "generateName"), ip.GenerateName, ipAddressName(ip.GenerateName, true))
-				}
+				ps := check.Problems{List: validateIPAddress(ip)}
 				ps.Immutable(field.NewPath("spec", "parentRef"), ip.Spec.ParentRef, old.Spec.ParentRef)
 				return ps.List
 			},

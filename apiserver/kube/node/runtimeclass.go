@@ -22,7 +22,7 @@ func RuntimeClasses() apiserver.Resource {
 		Strategy: define.Strategy[*class]{
 			Validate: validateRuntimeClass,
 			ValidateUpdate: func(c, old *class) field.ErrorList {
-				var ps check.Problems
+				ps := check.Problems{List: validateRuntimeClass(c)}
 				ps.Immutable(field.NewPath("handler"), c.Handler, old.Handler)
 				return ps.List
 			},

@@ -130,7 +130,7 @@ func validateClusterRole(role *rbacv1.ClusterRole) field.ErrorList {
 			s := &a.ClusterRoleSelectors[i]
 			ps.Selector(p.Index(i), s)
 			_, err := metav1.LabelSelectorAsSelector(s)
-			ps.Valid(err == nil, p.Index(i), s, "invalid label selector.")
+			ps.Valid(err == nil, p.Index(i), nil, "invalid label selector.") // Kubernetes shows no value
 		}
 	}
 	return ps.List

@@ -118,6 +118,8 @@ func CSINodes() apiserver.Resource {
 	return apiserver.For(kinds.CSINodes, apiserver.Resource{
 		Conditional: true,
 		Strategy: define.Strategy[*node]{
+			Create:         func(n *node) { noDrivers(n) },
+			Update:         func(n, _ *node) { noDrivers(n) },
 			Validate:       validateCSINode,
 			ValidateUpdate: validateCSINodeUpdate,
 		}.Erase(),
@@ -126,6 +128,13 @@ func CSINodes() apiserver.Resource {
 			column.Age[*node](),
 		},
 	})
+}
+
+// noDrivers has no drivers be null, as they are in Kubernetes, which stores protobuf.
+func noDrivers(n *storagev1.CSINode) {
+	if len(n.Spec.Drivers) == 0 {
+		n.Spec.Drivers = nil
+	}
 }
 
 func validateCSINode(n *storagev1.CSINode) field.ErrorList {
@@ -176,19 +185,9 @@ func CSIStorageCapacities() apiserver.Resource {
 	return apiserver.For(kinds.CSIStorageCapacities, apiserver.Resource{
 		Conditional: true,
 		Strategy: define.Strategy[*capacity]{
-			Validate: func(c *capacity) field.ErrorList {
-				var ps check.Problems
-				if c.NodeTopology != nil {
-					ps.Selector(field.NewPath("nodeTopology"), c.NodeTopology)
-				}
-				ps.Subdomain(field.NewPath("storageClassName"), c.StorageClassName)
-				if q := c.Capacity; q != nil {
-					ps.Valid(q.Sign() >= 0, field.NewPath("capacity"), q.String(), "must be greater than or equal to 0")
-				}
-				return ps.List
-			},
+			Validate: validateCapacity,
 			ValidateUpdate: func(c, old *capacity) field.ErrorList {
-				var ps check.Problems
+				ps := check.Problems{List: validateCapacity(c)}
 				ps.Valid(!define.Differ(c.NodeTopology, old.NodeTopology), field.NewPath("nodeTopology"), c.NodeTopology, "field is immutable")
 				ps.Valid(c.StorageClassName == old.StorageClassName, field.NewPath("storageClassName"), c.StorageClassName, "field is immutable")
 				return ps.List
@@ -204,4 +203,14 @@ func CSIStorageCapacities() apiserver.Resource {
 			}),
 		},
 	})
+}
+
+func validateCapacity(c *storagev1.CSIStorageCapacity) field.ErrorList {
+	var ps check.Problems
+	ps.Selector(field.NewPath("nodeTopology"), c.NodeTopology)
+	ps.Subdomain(field.NewPath("storageClassName"), c.StorageClassName)
+	if q := c.Capacity; q != nil {
+		ps.Valid(q.Sign() >= 0, field.NewPath("capacity"), q.String(), "must be greater than or equal to 0")
+	}
+	return ps.List
 }

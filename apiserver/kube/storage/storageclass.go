@@ -35,7 +35,7 @@ func StorageClasses() apiserver.Resource {
 			},
 			Validate: validateStorageClass,
 			ValidateUpdate: func(c, old *class) field.ErrorList {
-				var ps check.Problems
+				ps := check.Problems{List: validateStorageClass(c)}
 				ps.Immutable(field.NewPath("parameters"), c.Parameters, old.Parameters)
 				ps.Immutable(field.NewPath("provisioner"), c.Provisioner, old.Provisioner)
 				ps.Immutable(field.NewPath("reclaimPolicy"), c.ReclaimPolicy, old.ReclaimPolicy)
@@ -74,8 +74,9 @@ func validateStorageClass(c *storagev1.StorageClass) field.ErrorList {
 	for i, term := range c.AllowedTopologies {
 		at := field.NewPath("allowedTopologies").Index(i)
 		checkTopologyTerm(&ps, at, &term)
-		ps.Unique(!seen.Again(topologyOf(&term)),
-			at.Child("matchLabelExpressions"), "")
+		// As in Kubernetes, a term without expressions is never the first one.
+		again := seen.Again(topologyOf(&term)) || len(term.MatchLabelExpressions) == 0
+		ps.Unique(!again, at.Child("matchLabelExpressions"), "")
 	}
 	return ps.List
 }

@@ -3,14 +3,18 @@ package check
 import (
 	"fmt"
 	"net/netip"
+	"regexp"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// leadingZeros matches zeros before a part of an IPv4 address, which fields that are older than their refusal may have.
+var leadingZeros = regexp.MustCompile(`(^|\.)0+([0-9])`)
+
 // ParseIP parses an address. It returns an IPv4 address for one that is mapped into IPv6.
 func ParseIP(s string) (netip.Addr, bool) {
-	ip, err := netip.ParseAddr(s)
+	ip, err := netip.ParseAddr(leadingZeros.ReplaceAllString(s, "$1$2"))
 	return ip.Unmap(), err == nil && ip.Zone() == ""
 }
 

@@ -29,7 +29,11 @@ type Problems struct {
 
 // Add adds errors, as far as there is room: few of very many are shown.
 func (ps *Problems) Add(errs ...*field.Error) {
-	ps.List = append(ps.List, errs[:min(len(errs), max(0, invalid.Most-len(ps.List)))]...)
+	errs = errs[:min(len(errs), max(0, invalid.Most-len(ps.List)))]
+	for _, e := range errs {
+		e.BadValue = Internal(e.BadValue)
+	}
+	ps.List = append(ps.List, errs...)
 }
 
 // All adds a list of errors.

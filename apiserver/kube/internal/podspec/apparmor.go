@@ -141,8 +141,13 @@ func CheckProfilesMatch(ps *check.Problems, p *field.Path, annotations map[strin
 	})
 }
 
-// CheckSameProfiles checks that the annotations, at p, with profiles of a pod have not changed.
-func CheckSameProfiles(ps *check.Problems, p *field.Path, annotations, old map[string]string) {
+// CheckSameAnnotations checks that the annotations of a pod, at p, that cannot change have not: those with profiles, and that of
+// a static pod.
+func CheckSameAnnotations(ps *check.Problems, p *field.Path, annotations, old map[string]string) {
+	was, had := old[corev1.MirrorPodAnnotationKey]
+	is, has := annotations[corev1.MirrorPodAnnotationKey]
+	ps.Allowed(!had || has && is == was, p.Key(corev1.MirrorPodAnnotationKey), "may not remove or update mirror pod annotation")
+	ps.Allowed(had || !has, p.Key(corev1.MirrorPodAnnotationKey), "may not add mirror pod annotation")
 	for _, key := range slices.Sorted(maps.Keys(old)) {
 		if now, has := annotations[key]; strings.HasPrefix(key, profileOf) && (!has || now != old[key]) {
 			ps.Add(field.Forbidden(p.Key(key), "may not remove or update AppArmor annotations"))

@@ -37,7 +37,11 @@ func checkInitContainers(ps *check.Problems, p *field.Path, scope *scope) {
 	for i := range scope.spec.InitContainers {
 		c, at := &scope.spec.InitContainers[i], p.Index(i)
 		checkContainer(ps, at, c, scope)
-		checkRestartPolicy(ps, at, c)
+		if c.RestartPolicy != nil {
+			checkRestartPolicy(ps, at, c)
+		} else {
+			ps.Present(len(c.RestartPolicyRules) == 0, at.Child("restartPolicy"), "must specify restartPolicy when restart rules are used")
+		}
 		if c.Name != "" {
 			ps.Unique(!names[c.Name], at.Child("name"), c.Name)
 			names[c.Name] = true
@@ -105,6 +109,7 @@ func checkEphemeralFields(ps *check.Problems, at *field.Path, c *corev1.Containe
 		{"lifecycle", c.Lifecycle != nil},
 		{"resources", len(c.Resources.Limits)+len(c.Resources.Requests)+len(c.Resources.Claims) > 0},
 		{"resizePolicy", len(c.ResizePolicy) > 0},
+		{"restartPolicyRules", c.RestartPolicyRules != nil},
 	} {
 		ps.Allowed(!f.set, at.Child(f.path), "cannot be set for an Ephemeral Container")
 	}
@@ -236,12 +241,25 @@ func checkPodClaims(ps *check.Problems, p *field.Path, claims []corev1.PodResour
 
 // checkClaims checks the claims that a container uses.
 func checkClaims(ps *check.Problems, p *field.Path, claims []corev1.ResourceClaim, known map[string]bool) {
-	seen := check.Seen[corev1.ResourceClaim]{}
+	seen, parts := map[string]bool{}, map[string]int{}
 	for i, c := range claims {
-		if !ps.Required(p.Index(i), c.Name) {
+		key := c.Name
+		switch {
+		case !ps.Required(p.Index(i), c.Name):
 			continue
+		case seen[c.Name]: // all of its requests
+			ps.Unique(false, p.Index(i), c.Name)
+		case c.Request != "":
+			key += "/" + c.Request
+			ps.DNSLabel(p.Index(i).Child("request"), c.Request)
+			ps.Unique(!seen[key], p.Index(i), key)
+			parts[c.Name]++
+		default:
+			for range parts[c.Name] {
+				ps.Unique(false, p.Index(i), c.Name)
+			}
 		}
-		ps.Unique(!seen.Again(c), p.Index(i), c.Name)
+		seen[key] = true
 		if !known[c.Name] {
 			unknown := field.NotFound(p.Index(i), c.Name)
 			unknown.Detail = "must be one of the names in pod.spec.resourceClaims"

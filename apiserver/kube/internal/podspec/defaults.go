@@ -10,6 +10,9 @@ import (
 // DefaultPod defaults a pod. Its rules beyond those of Default do not apply to templates.
 func DefaultPod(pod *corev1.Pod) {
 	spec := &pod.Spec
+	for _, key := range formerInitContainers {
+		delete(pod.Annotations, key)
+	}
 	for _, list := range [][]corev1.Container{spec.Containers, spec.InitContainers} {
 		for i := range list {
 			requestLimits(&list[i].Resources)
@@ -25,6 +28,18 @@ func DefaultPod(pod *corev1.Pod) {
 	if s := pod.Spec.TerminationGracePeriodSeconds; *s < 0 {
 		pod.Spec.TerminationGracePeriodSeconds = new(int64(1)) // as in Kubernetes, for pods and not for templates
 	}
+}
+
+// formerInitContainers are annotations that were init containers before v1.8.
+var formerInitContainers = []string{"pod.alpha.kubernetes.io/init-containers", "pod.alpha.kubernetes.io/init-container-statuses",
+	"pod.beta.kubernetes.io/init-containers", "pod.beta.kubernetes.io/init-container-statuses"}
+
+// DefaultTemplate defaults the template of pods.
+func DefaultTemplate(t *corev1.PodTemplateSpec) {
+	for _, key := range formerInitContainers {
+		delete(t.Annotations, key)
+	}
+	Default(&t.Spec)
 }
 
 // Default defaults the spec of a pod or of a template.

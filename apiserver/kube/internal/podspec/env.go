@@ -43,7 +43,7 @@ func checkEnvSource(ps *check.Problems, p *field.Path, value string, from *corev
 	}
 	if r := from.FileKeyRef; r != nil {
 		n++
-		checkFileRef(ps, p.Child("fileKeyRef"), r, scope.spec.Volumes)
+		checkFileRef(ps, p.Child("fileKeyRef"), r)
 	}
 	switch {
 	case n == 0:
@@ -86,7 +86,7 @@ func checkKeyRef(ps *check.Problems, p *field.Path, name, key string) {
 
 // checkFileRef checks a variable that another container writes to a file, in a
 // volume that is the pod's own.
-func checkFileRef(ps *check.Problems, p *field.Path, r *corev1.FileKeySelector, volumes []corev1.Volume) {
+func checkFileRef(ps *check.Problems, p *field.Path, r *corev1.FileKeySelector) {
 	if ps.Required(p.Child("key"), r.Key) {
 		ps.Each(p.Child("key"), r.Key, validation.IsRelaxedEnvVarName(r.Key))
 	}
@@ -94,14 +94,26 @@ func checkFileRef(ps *check.Problems, p *field.Path, r *corev1.FileKeySelector, 
 	if ps.Required(volume, r.VolumeName) {
 		ps.DNSLabel(volume, r.VolumeName)
 	}
-	if i := slices.IndexFunc(volumes, func(v corev1.Volume) bool { return v.Name == r.VolumeName }); i < 0 {
-		ps.Add(field.NotFound(volume, r.VolumeName))
-	} else {
-		ps.Valid(volumes[i].EmptyDir != nil, volume, r.VolumeName, "referenced volume must be of type emptyDir")
-	}
 	if ps.Required(p.Child("path"), r.Path) {
 		checkBacksteps(ps, p.Child("path"), r.Path)
 	}
+}
+
+// checkFileVolumes requires the volumes of variables in files to be empty directories.
+func checkFileVolumes(ps *check.Problems, p *field.Path, spec *corev1.PodSpec) {
+	eachContainer(p, spec, func(p *field.Path, c *corev1.Container) {
+		for i, e := range c.Env {
+			if e.ValueFrom == nil || e.ValueFrom.FileKeyRef == nil {
+				continue
+			}
+			at, name := p.Child("env").Index(i).Child("valueFrom", "fileKeyRef", "volumeName"), e.ValueFrom.FileKeyRef.VolumeName
+			if i := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == name }); i < 0 {
+				ps.Add(field.NotFound(at, name))
+			} else {
+				ps.Valid(spec.Volumes[i].EmptyDir != nil, at, name, "referenced volume must be of type emptyDir")
+			}
+		}
+	})
 }
 
 // The fields of its own that a pod can show to its containers

@@ -62,6 +62,7 @@ func checkLabelKeys(ps *check.Problems, p *field.Path, match, mismatch []string,
 	}{{"matchLabelKeys", match}, {"mismatchLabelKeys", mismatch}} {
 		if len(list.keys) > 0 && selector == nil {
 			ps.Add(field.Forbidden(p.Child(list.path), "must not be specified when labelSelector is not set"))
+			continue
 		}
 		for i, key := range list.keys {
 			ps.All(metavalidation.ValidateLabelName(key, p.Child(list.path).Index(i)))

@@ -9,9 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A persistentSource is one way to make a persistent volume. Those without check belong to storage
-// systems that nodes no longer support or reach through a CSI driver: only their presence is
-// checked.
+// A persistentSource is one way to make a persistent volume.
 type persistentSource struct {
 	path    string
 	set     bool
@@ -21,31 +19,27 @@ type persistentSource struct {
 
 func persistentSources(s *corev1.PersistentVolumeSource) []persistentSource {
 	return []persistentSource{
-		{"hostPath", s.HostPath != nil, false, func(ps *check.Problems, p *field.Path, spec *corev1.PersistentVolumeSpec) {
-			checkHostPath(ps, p, &corev1.VolumeSource{HostPath: spec.HostPath})
-		}},
-		{"gcePersistentDisk", s.GCEPersistentDisk != nil, true, nil},
-		{"awsElasticBlockStore", s.AWSElasticBlockStore != nil, true, nil},
-		{"glusterfs", s.Glusterfs != nil, true, nil},
-		{"flocker", s.Flocker != nil, false, nil},
-		{"nfs", s.NFS != nil, true, func(ps *check.Problems, p *field.Path, spec *corev1.PersistentVolumeSpec) {
-			checkNFS(ps, p, &corev1.VolumeSource{NFS: spec.NFS})
-		}},
-		{"rbd", s.RBD != nil, true, nil},
-		{"quobyte", s.Quobyte != nil, true, nil},
-		{"cephFS", s.CephFS != nil, true, nil},
-		{"iscsi", s.ISCSI != nil, true, nil},
-		{"cinder", s.Cinder != nil, true, nil},
-		{"fc", s.FC != nil, false, nil},
-		{"flexVolume", s.FlexVolume != nil, false, nil},
-		{"azureFile", s.AzureFile != nil, true, nil},
-		{"vsphereVolume", s.VsphereVolume != nil, true, nil},
-		{"photonPersistentDisk", s.PhotonPersistentDisk != nil, true, nil},
-		{"portworxVolume", s.PortworxVolume != nil, false, nil},
-		{"azureDisk", s.AzureDisk != nil, true, nil},
-		{"scaleIO", s.ScaleIO != nil, false, nil},
+		{"hostPath", s.HostPath != nil, false, like(checkHostPath)},
+		{"gcePersistentDisk", s.GCEPersistentDisk != nil, true, like(checkGCE)},
+		{"awsElasticBlockStore", s.AWSElasticBlockStore != nil, true, like(checkAWS)},
+		{"glusterfs", s.Glusterfs != nil, true, checkPersistentGlusterfs},
+		{"flocker", s.Flocker != nil, false, like(checkFlocker)},
+		{"nfs", s.NFS != nil, true, like(checkNFS)},
+		{"rbd", s.RBD != nil, true, like(checkRBD)},
+		{"quobyte", s.Quobyte != nil, true, like(checkQuobyte)},
+		{"cephFS", s.CephFS != nil, true, like(checkCephFS)},
+		{"iscsi", s.ISCSI != nil, true, checkPersistentISCSI},
+		{"cinder", s.Cinder != nil, true, named(checkCinder, cinderSecret)},
+		{"fc", s.FC != nil, false, like(checkFC)},
+		{"flexVolume", s.FlexVolume != nil, false, like(checkFlex)},
+		{"azureFile", s.AzureFile != nil, true, checkPersistentAzureFile},
+		{"vsphereVolume", s.VsphereVolume != nil, true, like(checkVsphere)},
+		{"photonPersistentDisk", s.PhotonPersistentDisk != nil, true, like(checkPhoton)},
+		{"portworxVolume", s.PortworxVolume != nil, false, like(checkPortworx)},
+		{"azureDisk", s.AzureDisk != nil, true, like(checkAzureDisk)},
+		{"scaleIO", s.ScaleIO != nil, false, like(checkScaleIO)},
 		{"local", s.Local != nil, false, checkLocal},
-		{"storageos", s.StorageOS != nil, false, nil},
+		{"storageos", s.StorageOS != nil, false, named(checkStorageOS, storageOSSecret)},
 		{"csi", s.CSI != nil, false, checkPersistentCSI},
 	}
 }
@@ -67,9 +61,11 @@ func CheckPersistentSource(ps *check.Problems, p *field.Path, spec *corev1.Persi
 		switch {
 		case !s.set:
 			continue
-		case found:
+		case found && s.path != "flexVolume": // Kubernetes does not mind that one
 			ps.Add(field.Forbidden(p.Child(s.path), "may not specify more than 1 volume type"))
-		case s.check != nil:
+		case checkedAs[s.path] != "":
+			s.check(ps, p.Child(checkedAs[s.path]), spec)
+		default:
 			s.check(ps, p.Child(s.path), spec)
 		}
 		found = true

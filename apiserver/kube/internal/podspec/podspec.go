@@ -1,7 +1,7 @@
 // Package podspec defaults and validates pod specs, and the parts of them that other kinds
 // share: volumes, volume claims, tolerations and amounts of resources.
 //
-//	podspec.Default(&deployment.Spec.Template.Spec)
+//	podspec.DefaultTemplate(&deployment.Spec.Template)
 //	podspec.CheckTemplate(&ps, path.Child("template"), &deployment.Spec.Template)
 //
 // Functions named Check add what is wrong at a path to a [check.Problems].
@@ -22,9 +22,9 @@ import (
 func CheckTemplate(ps *check.Problems, p *field.Path, template *corev1.PodTemplateSpec) {
 	ps.Labels(p.Child("labels"), template.Labels)
 	ps.All(apivalidation.ValidateAnnotations(template.Annotations, p.Child("annotations")))
-	CheckProfiles(ps, p.Child("annotations"), template.Annotations, &template.Spec)
+	CheckAnnotations(ps, p.Child("annotations"), template.Annotations, &template.Spec)
 	Check(ps, p.Child("spec"), &template.Spec)
-	CheckProfilesMatch(ps, p.Child("spec"), template.Annotations, &template.Spec)
+	CheckAnnotationsMatch(ps, p.Child("spec"), template.Annotations, &template.Spec)
 	ps.Allowed(len(template.Spec.EphemeralContainers) == 0,
 		p.Child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template")
 }
@@ -51,7 +51,7 @@ func Check(ps *check.Problems, p *field.Path, spec *corev1.PodSpec) {
 	checkContainers(ps, p.Child("containers"), scope)
 	checkInitContainers(ps, p.Child("initContainers"), scope)
 	checkEphemeralContainers(ps, p.Child("ephemeralContainers"), scope)
-	checkPodResources(ps, p.Child("resources"), spec)
+	checkPodResources(ps, p.Child("resources"), scope)
 	checkHostNetwork(ps, p, spec)
 
 	check.RequiredOneOf(ps, p.Child("restartPolicy"), spec.RestartPolicy,
@@ -64,6 +64,7 @@ func Check(ps *check.Problems, p *field.Path, spec *corev1.PodSpec) {
 	checkDNS(ps, p.Child("dnsConfig"), spec)
 	checkGates(ps, p, spec)
 	checkSpread(ps, p.Child("topologySpreadConstraints"), spec.TopologySpreadConstraints)
+	checkHostProcess(ps, p, spec)
 	checkNames(ps, p, spec)
 	CheckTolerations(ps, p.Child("tolerations"), spec.Tolerations)
 	if d := spec.ActiveDeadlineSeconds; d != nil && (*d < 1 || *d > math.MaxInt32) {
@@ -75,9 +76,10 @@ func Check(ps *check.Problems, p *field.Path, spec *corev1.PodSpec) {
 	if spec.Overhead != nil {
 		CheckRequirements(ps, p.Child("overhead"), &corev1.ResourceRequirements{Limits: spec.Overhead}, ContainerResource)
 	}
-	if spec.OS != nil {
-		check.RequiredOneOf(ps, p.Child("os", "name"), spec.OS.Name, corev1.Linux, corev1.Windows)
+	if spec.OS != nil && ps.Required(p.Child("os", "name"), string(spec.OS.Name)) {
+		check.OneOf(ps, p.Child("os"), spec.OS.Name, corev1.Linux, corev1.Windows)
 	}
+	checkFileVolumes(ps, p, spec)
 }
 
 var PreemptionPolicies = []corev1.PreemptionPolicy{corev1.PreemptLowerPriority, corev1.PreemptNever}

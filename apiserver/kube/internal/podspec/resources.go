@@ -144,13 +144,15 @@ func CanOvercommit(n corev1.ResourceName) bool { return IsNative(n) && !IsHugePa
 
 // checkPodResources checks what is asked for the pod as a whole: it must cover
 // what its containers ask for.
-func checkPodResources(ps *check.Problems, p *field.Path, spec *corev1.PodSpec) {
+func checkPodResources(ps *check.Problems, p *field.Path, scope *scope) {
+	spec := scope.spec
 	r := spec.Resources
 	if r == nil {
 		return
 	}
-	ps.Allowed(len(r.Claims) == 0, p.Child("claims"), "claims may not be set for Resources at pod-level")
+	ps.Allowed(r.Claims == nil, p.Child("claims"), "claims may not be set for Resources at pod-level")
 	CheckRequirements(ps, p, r, podResource)
+	checkClaims(ps, p.Child("claims"), r.Claims, scope.claims)
 	sums := atOnce(spec, requestsOf)
 	for _, n := range check.SortedKeys(r.Requests) {
 		have, sum := r.Requests[n], sums[n]
@@ -171,7 +173,11 @@ func checkPodResources(ps *check.Problems, p *field.Path, spec *corev1.PodSpec) 
 }
 
 func podResource(ps *check.Problems, p *field.Path, n corev1.ResourceName) {
-	if n != corev1.ResourceCPU && n != corev1.ResourceMemory && !IsHugePages(n) {
+	if msgs := validation.IsQualifiedName(string(n)); len(msgs) > 0 {
+		ps.Each(p, n, msgs)
+	} else if !strings.Contains(string(n), "/") && !computeResource(n) && !slices.Contains(QuotaNames, n) && !slices.Contains(ObjectNames, n) {
+		ps.Add(field.Invalid(p, n, "must be a standard resource type or fully qualified"))
+	} else if n != corev1.ResourceCPU && n != corev1.ResourceMemory && !IsHugePages(n) {
 		ps.Add(field.NotSupported(p, n, []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}))
 	}
 }

@@ -49,6 +49,7 @@ func checkPodSecurity(ps *check.Problems, spec *field.Path, pod *corev1.PodSpec)
 	}
 	checkSeccomp(ps, p.Child("seccompProfile"), sc.SeccompProfile)
 	checkAppArmor(ps, p.Child("appArmorProfile"), sc.AppArmorProfile)
+	checkWindowsOptions(ps, p.Child("windowsOptions"), sc.WindowsOptions)
 	if !hostUsers(pod) {
 		ps.Allowed(!pod.HostPID, spec.Child("HostPID"), "when `hostUsers` is false")
 		ps.Allowed(!pod.HostIPC, spec.Child("HostIPC"), "when `hostUsers` is false")
@@ -80,6 +81,7 @@ func checkSecurity(ps *check.Problems, p *field.Path, sc *corev1.SecurityContext
 			}
 		}
 	}
+	checkWindowsOptions(ps, p.Child("windowsOptions"), sc.WindowsOptions)
 	checkAppArmor(ps, p.Child("appArmorProfile"), sc.AppArmorProfile)
 }
 

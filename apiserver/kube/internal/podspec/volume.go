@@ -91,6 +91,9 @@ func checkVolumes(ps *check.Problems, p *field.Path, volumes []corev1.Volume) ma
 		v, at := &volumes[i], p.Index(i)
 		var own check.Problems
 		checkVolumeSource(&own, at, &v.VolumeSource)
+		if s := v.ISCSI; s != nil && s.InitiatorName != nil {
+			own.Valid(len(v.Name)+len(":")+len(s.TargetPortal) <= longestTarget, at.Child("name"), v.Name, longTarget)
+		}
 		if own.Required(at.Child("name"), v.Name) {
 			own.DNSLabel(at.Child("name"), v.Name)
 		}
@@ -118,50 +121,50 @@ func checkVolumeSource(ps *check.Problems, p *field.Path, v *corev1.VolumeSource
 			continue
 		}
 		found = true
-		if source.check != nil {
-			source.check(ps, at, v)
+		if as := checkedAs[source.path]; as != "" {
+			at = p.Child(as)
 		}
+		source.check(ps, at, v)
 	}
 	ps.Present(found, p, "must specify a volume type")
 }
 
-// volumeSource is one way to fill a volume. Those without check belong to
-// storage systems that a node cannot mount by itself.
+// volumeSource is one way to fill a volume.
 type volumeSource struct {
 	path  string
 	set   bool
-	check func(*check.Problems, *field.Path, *corev1.VolumeSource)
+	check sourceCheck
 }
 
 func volumeSources(v *corev1.VolumeSource) []volumeSource {
 	return []volumeSource{
 		{"emptyDir", v.EmptyDir != nil, checkEmptyDir},
 		{"hostPath", v.HostPath != nil, checkHostPath},
-		{"gitRepo", v.GitRepo != nil, nil},
-		{"gcePersistentDisk", v.GCEPersistentDisk != nil, nil},
-		{"awsElasticBlockStore", v.AWSElasticBlockStore != nil, nil},
+		{"gitRepo", v.GitRepo != nil, checkGitRepo},
+		{"gcePersistentDisk", v.GCEPersistentDisk != nil, checkGCE},
+		{"awsElasticBlockStore", v.AWSElasticBlockStore != nil, checkAWS},
 		{"secret", v.Secret != nil, checkSecretVolume},
 		{"nfs", v.NFS != nil, checkNFS},
-		{"iscsi", v.ISCSI != nil, nil},
-		{"glusterfs", v.Glusterfs != nil, nil},
-		{"flocker", v.Flocker != nil, nil},
+		{"iscsi", v.ISCSI != nil, checkISCSI},
+		{"glusterfs", v.Glusterfs != nil, checkGlusterfs},
+		{"flocker", v.Flocker != nil, checkFlocker},
 		{"persistentVolumeClaim", v.PersistentVolumeClaim != nil, checkClaimVolume},
-		{"rbd", v.RBD != nil, nil},
-		{"cinder", v.Cinder != nil, nil},
-		{"cephFS", v.CephFS != nil, nil},
-		{"quobyte", v.Quobyte != nil, nil},
+		{"rbd", v.RBD != nil, checkRBD},
+		{"cinder", v.Cinder != nil, checkCinder},
+		{"cephFS", v.CephFS != nil, checkCephFS},
+		{"quobyte", v.Quobyte != nil, checkQuobyte},
 		{"downwardAPI", v.DownwardAPI != nil, checkDownward},
-		{"fc", v.FC != nil, nil},
-		{"flexVolume", v.FlexVolume != nil, nil},
+		{"fc", v.FC != nil, checkFC},
+		{"flexVolume", v.FlexVolume != nil, checkFlex},
 		{"configMap", v.ConfigMap != nil, checkConfigMapVolume},
-		{"azureFile", v.AzureFile != nil, nil},
-		{"vsphereVolume", v.VsphereVolume != nil, nil},
-		{"photonPersistentDisk", v.PhotonPersistentDisk != nil, nil},
-		{"portworxVolume", v.PortworxVolume != nil, nil},
-		{"azureDisk", v.AzureDisk != nil, nil},
-		{"storageos", v.StorageOS != nil, nil},
+		{"azureFile", v.AzureFile != nil, checkAzureFile},
+		{"vsphereVolume", v.VsphereVolume != nil, checkVsphere},
+		{"photonPersistentDisk", v.PhotonPersistentDisk != nil, checkPhoton},
+		{"portworxVolume", v.PortworxVolume != nil, checkPortworx},
+		{"azureDisk", v.AzureDisk != nil, checkAzureDisk},
+		{"storageos", v.StorageOS != nil, checkStorageOS},
 		{"projected", v.Projected != nil, checkProjected},
-		{"scaleIO", v.ScaleIO != nil, nil},
+		{"scaleIO", v.ScaleIO != nil, checkScaleIO},
 		{"csi", v.CSI != nil, checkCSI},
 		{"ephemeral", v.Ephemeral != nil, checkEphemeral},
 		{"image", v.Image != nil, checkImageVolume},
@@ -229,10 +232,6 @@ func checkCSI(ps *check.Problems, p *field.Path, v *corev1.VolumeSource) {
 	if ref := v.CSI.NodePublishSecretRef; ref != nil && ps.Required(p.Child("nodePublishSecretRef", "name"), ref.Name) {
 		ps.Subdomain(p.Child("name"), ref.Name)
 	}
-}
-
-func checkEphemeral(ps *check.Problems, p *field.Path, v *corev1.VolumeSource) {
-	ps.Present(v.Ephemeral.VolumeClaimTemplate != nil, p.Child("volumeClaimTemplate"), "")
 }
 
 func checkImageVolume(ps *check.Problems, p *field.Path, v *corev1.VolumeSource) {

@@ -1,4 +1,4 @@
-package walk
+package pair
 
 import (
 	"encoding/json"
@@ -8,23 +8,23 @@ import (
 	"testing"
 )
 
-// operation is a method of a path that a server describes.
-type operation struct {
-	method, path string
-	consumes     []string
-	// parameters lists the parameters of the query.
-	parameters []string
-	action     string
-	// apiVersion and kind are those of the body.
-	apiVersion, kind string
+// Operation is a method of a path that a server describes.
+type Operation struct {
+	Method, Path string
+	Consumes     []string
+	// Parameters lists the parameters of the query.
+	Parameters []string
+	Action     string
+	// APIVersion and Kind are those of the body.
+	APIVersion, Kind string
 }
 
-// operations reads the OpenAPI document of a server.
-func (s *side) operations(t *testing.T) []operation {
+// Operations reads the OpenAPI document of a server.
+func (s *Side) Operations(t *testing.T) []Operation {
 	t.Helper()
-	got := s.send(t, request{method: "GET", path: "/openapi/v2"})
-	if got.code != 200 {
-		t.Fatalf("GET /openapi/v2 of %s = %d, want 200", s.name, got.code)
+	got := s.Send(t, Request{Method: "GET", Path: "/openapi/v2"})
+	if got.Code != 200 {
+		t.Fatalf("GET /openapi/v2 of %s = %d, want 200", s.Name, got.Code)
 	}
 	type parameter struct{ Name, In, Ref string }
 	type method struct {
@@ -37,7 +37,7 @@ func (s *side) operations(t *testing.T) []operation {
 		Parameters map[string]parameter
 		Paths      map[string]map[string]json.RawMessage
 	}
-	if err := json.Unmarshal([]byte(strings.ReplaceAll(string(got.body), `"$ref"`, `"ref"`)), &document); err != nil {
+	if err := json.Unmarshal([]byte(strings.ReplaceAll(string(got.Body), `"$ref"`, `"ref"`)), &document); err != nil {
 		t.Fatal(err)
 	}
 	query := func(all []parameter) (names []string) {
@@ -51,7 +51,7 @@ func (s *side) operations(t *testing.T) []operation {
 		}
 		return names
 	}
-	var all []operation
+	var all []Operation
 	for _, path := range slices.Sorted(maps.Keys(document.Paths)) {
 		var shared []parameter
 		if raw := document.Paths[path]["parameters"]; raw != nil {
@@ -67,10 +67,10 @@ func (s *side) operations(t *testing.T) []operation {
 			if err := json.Unmarshal(document.Paths[path][name], &m); err != nil {
 				t.Fatalf("operation %s of %s: %v, want parameters that can be read", name, path, err)
 			}
-			o := operation{method: strings.ToUpper(name), path: path, consumes: m.Consumes, action: m.Action, kind: m.Kind.Kind,
-				apiVersion: strings.TrimPrefix(m.Kind.Group+"/"+m.Kind.Version, "/"), parameters: append(query(shared), query(m.Parameters)...)}
-			slices.Sort(o.parameters)
-			o.parameters = slices.Compact(o.parameters)
+			o := Operation{Method: strings.ToUpper(name), Path: path, Consumes: m.Consumes, Action: m.Action, Kind: m.Kind.Kind,
+				APIVersion: strings.TrimPrefix(m.Kind.Group+"/"+m.Kind.Version, "/"), Parameters: append(query(shared), query(m.Parameters)...)}
+			slices.Sort(o.Parameters)
+			o.Parameters = slices.Compact(o.Parameters)
 			all = append(all, o)
 		}
 	}

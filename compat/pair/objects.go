@@ -1,13 +1,16 @@
-package walk
+package pair
 
-// namespace has the objects.
-const namespace = "walk"
+import "sigs.k8s.io/yaml"
 
-// An object exists on both servers during the walk, with the name "walk" unless it has another one.
-type object struct{ path, name, body string }
+// Namespace has the objects.
+const Namespace = "walk"
 
-// objects has one of every kind that can be created, in an order in which they can be. NAME stands for the name.
-var objects = []object{
+// An Object can be created on both servers at Path, with the name "walk" unless it has another one. Body is YAML
+// without apiVersion, kind and metadata.
+type Object struct{ Path, Name, Body string }
+
+// Objects has one of every kind that can be created, in an order in which they can be.
+var Objects = []Object{
 	{"/api/v1/namespaces", "walk", `{}`},
 	{"/api/v1/nodes", "", `{}`},
 	{"/api/v1/persistentvolumes", "", `{spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /x}}}`},
@@ -65,8 +68,8 @@ var objects = []object{
 	{"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "nones.none.example.com", `{spec: {group: none.example.com, scope: Namespaced, names: {plural: nones, kind: None}, versions: [{name: v1, served: false, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}`},
 }
 
-// questions are the bodies of what is only answered, by the end of the path.
-var questions = map[string]string{
+// Questions are the bodies of requests that create nothing, by the end of the path.
+var Questions = map[string]string{
 	"/tokenreviews":              `{spec: {token: x}}`,
 	"/selfsubjectreviews":        `{}`,
 	"/selfsubjectaccessreviews":  `{spec: {resourceAttributes: {verb: get, resource: pods}}}`,
@@ -85,3 +88,32 @@ const (
 	// signingRequest is a certificate request of the user walk, in PEM, in base64.
 	signingRequest = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlISk1IRUNBUUF3RHpFTk1Bc0dBMVVFQXd3RWQyRnNhekJaTUJNR0J5cUdTTTQ5QWdFR0NDcUdTTTQ5QXdFSApBMElBQkNrcDRXYktteGpFenhIaTM2UEQyNkZPdEF4bVJCUGduODZBMGpuN3BBMXhTdVkrYzhQWWVSc2Q0aktnCkc1ZXNRa3BBWUJ0dnJyMHdrTk01UktxOTdMcWdBREFLQmdncWhrak9QUVFEQWdOSUFEQkZBaUJneFFhSjFaRE4KMDUxR3Evd0VONnREUk1ndU9FaENnci9JM01VVjlHWURrZ0loQU1wWndicXRUdkJxYWlMSy9rTXhpZ3VTMzFueQpMd3RSb3lxREV6NjdnZCtjCi0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo="
 )
+
+// Label returns the name of the object.
+func (o Object) Label() string {
+	if o.Name != "" {
+		return o.Name
+	}
+	return "walk"
+}
+
+// Content returns the object with a name, as a client would send it.
+func (o Object) Content(apiVersion, kind, name string) map[string]any {
+	return Content(o.Body, apiVersion, kind, name)
+}
+
+// Content returns the object of body, in YAML, with a name.
+func Content(body, apiVersion, kind, name string) map[string]any {
+	var m map[string]any
+	if err := yaml.Unmarshal([]byte(body), &m); err != nil {
+		panic(err)
+	}
+	m["apiVersion"], m["kind"] = apiVersion, kind
+	metadata, _ := m["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+		m["metadata"] = metadata
+	}
+	metadata["name"], metadata["labels"] = name, map[string]any{"walk": "walk"}
+	return m
+}
