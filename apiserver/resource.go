@@ -275,7 +275,7 @@ type Strategy struct {
 	Warnings func(obj, old runtime.Object) []string
 	// QualifiedFinalizers refuses new finalizers without a domain, but for the standard ones.
 	QualifiedFinalizers bool
-	// MetadataChecks are those that kube-apiserver makes of changed metadata once more. Empty is CheckChange.
+	// MetadataChecks lists the checks of changed metadata that kube-apiserver makes once more. Empty is CheckChange.
 	MetadataChecks MetadataChecks
 	// DeleteWarning is in the response to a delete that names no propagation policy. Empty warns of nothing.
 	DeleteWarning string

@@ -20,7 +20,7 @@ func Allowed(row, request, want, got string) *Allowance {
 	return &Allowance{row: row, request: regexp.MustCompile(request), want: regexp.MustCompile(want), got: regexp.MustCompile(got)}
 }
 
-// Allowances are those of one comparison.
+// Allowances holds the differences that one comparison allows.
 type Allowances []*Allowance
 
 // Allow reports whether a difference in the responses to r is one of those.

@@ -16,7 +16,7 @@ var (
 	credentials = regexp.MustCompile(`,?"extra":{"authentication.kubernetes.io/credential-id":[^}]*}`)
 	versions    = regexp.MustCompile(`"resourceVersion":"[0-9]+"`)
 	issuers     = regexp.MustCompile(`"https://(stock|kubernetes\.default\.svc)"`)
-	// keys are those of maps, whose order is random in kube-apiserver.
+	// keys matches keys of maps, whose order is random in kube-apiserver.
 	keys      = regexp.MustCompile(`\[[^\]]*[^0-9\]][^\]]*\]`)
 	records   = regexp.MustCompile(`in record \([0-9]+\)`)
 	tokens    = regexp.MustCompile(`"token":"ey[^"]*"`)

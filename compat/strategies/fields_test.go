@@ -32,7 +32,7 @@ func newModel(t *testing.T, s *pair.Side) model {
 	if err := json.Unmarshal(got.Body, &document); got.Code != 200 || err != nil {
 		t.Fatalf("GET /openapi/v2 of %s = %d, %v, want 200 and JSON", s.Name, got.Code, err)
 	}
-	// The document calls these strings and times, like others.
+	// The document calls these strings and times.
 	document.Definitions["io.k8s.apimachinery.pkg.api.resource.Quantity"].Format = "quantity"
 	document.Definitions["io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"].Format = "micro-time"
 	return document.Definitions

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// uid is that of nothing.
+// uid belongs to no object.
 const uid = "5f5a0ac2-1f3c-4d3e-9a67-0d6a3a6b3a52"
 
 // hints are values that a field of this name may well have, the first of which is right in most kinds.
@@ -110,7 +110,7 @@ func (m model) odd(f field) (all []any) {
 // values returns all values that a field is tried with.
 func (m model) values(f field) []any { return append(m.plausible(f), m.odd(f)...) }
 
-// annotations are those that stood for fields once, or do, and labels that are checked, each with values that are tried.
+// annotations holds annotations that stood for fields once, or do, with the values that are tried.
 var annotations = map[string][]string{
 	"seccomp.security.alpha.kubernetes.io/pod": {"runtime/default", "localhost/a", "unconfined", "a", "localhost/../a"}, "container.seccomp.security.alpha.kubernetes.io/c": {"runtime/default", "localhost/a", "a"},
 	"container.apparmor.security.beta.kubernetes.io/c": {"runtime/default", "localhost/a", "unconfined", "a", "localhost/", ""}, "container.apparmor.security.beta.kubernetes.io/none": {"runtime/default"},

@@ -69,10 +69,13 @@ func updateEndpointSlice(s, old *discoveryv1.EndpointSlice) {
 	noEndpoints(s)
 }
 
-// noEndpoints has no endpoints be null, as they are in Kubernetes, which stores protobuf.
+// noEndpoints has no endpoints and no ports be null, as they are in Kubernetes, which stores protobuf.
 func noEndpoints(s *discoveryv1.EndpointSlice) {
 	if len(s.Endpoints) == 0 {
 		s.Endpoints = nil
+	}
+	if len(s.Ports) == 0 {
+		s.Ports = nil
 	}
 }
 
