@@ -103,7 +103,7 @@ func validateAPIService(s *apiregistrationv1.APIService) field.ErrorList {
 	p, spec := field.NewPath("spec"), &s.Spec
 	want := spec.Version + "." + spec.Group
 	for _, name := range []struct{ field, value string }{{"generateName", s.GenerateName}, {"name", s.Name}} {
-		if name.value != want && (name.field == "name" || name.value != "") {
+		if name.value != want && name.value != "" { // that one is missing is said of all kinds
 			ps.Add(field.Invalid(field.NewPath("metadata", name.field), name.value, fmt.Sprintf("must be `spec.version+\".\"+spec.group`: %q", want)))
 		}
 	}
