@@ -15,35 +15,54 @@ func (r *streamRun) attachable(script, more string) string {
 	return fmt.Sprintf("restartPolicy: Never\ncontainers: [{name: c, image: busybox, command: [sh, -c, %q, %s]%s}]", script, r.name, more)
 }
 
+// A caseList collects cases.
+type caseList []StreamCase
+
+// attach adds a case that attaches to a container, which runs a script. More are further fields of the container.
+func (l *caseList) attach(name, script, more string, do func(r *streamRun, c command) error) {
+	*l = append(*l, each("attach/"+name, func(r *streamRun, way string) error {
+		if err := r.pod(r.attachable(script, more), running); err != nil {
+			return err
+		}
+		return do(r, command{way: way, pod: r.name, attach: true})
+	})...)
+}
+
+// Fields of a container that has an input, one that ends with the first client's, and a terminal.
+const (
+	in   = ", stdin: true"
+	once = ", stdin: true, stdinOnce: true"
+	tty  = ", stdin: true, tty: true"
+)
+
 // attachCases attach to containers.
-func attachCases() (cases []StreamCase) {
-	const in, once, tty = ", stdin: true", ", stdin: true, stdinOnce: true", ", stdin: true, tty: true"
-	attach := func(name, script, more string, do func(r *streamRun, c command) error) {
-		cases = append(cases, each("attach/"+name, func(r *streamRun, way string) error {
-			if err := r.pod(r.attachable(script, more), running); err != nil {
-				return err
-			}
-			return do(r, command{way: way, pod: r.name, attach: true})
-		})...)
-	}
-	attach("once", "cat; echo eof; sleep 1000", once, func(r *streamRun, c command) error {
+func attachCases() []StreamCase {
+	var l caseList
+	attachInputs(&l)
+	attachTerminals(&l)
+	attachEnds(&l)
+	return append(l, each("attach/run-rm", runAndRemove)...)
+}
+
+func attachInputs(l *caseList) {
+	l.attach("once", "cat; echo eof; sleep 1000", once, func(r *streamRun, c command) error {
 		c.stdin, c.limit = strings.NewReader("hello\n"), shortly
 		r.execute(c)
 		r.within("the container has seen the end of its input", r.logHas("eof"))
 		return nil
 	})
-	attach("once-ends", "cat; echo eof; exit 4", once, func(r *streamRun, c command) error {
+	l.attach("once-ends", "cat; echo eof; exit 4", once, func(r *streamRun, c command) error {
 		c.stdin = strings.NewReader("hello\n")
 		r.execute(c)
 		r.within("the container has seen the end of its input", r.logHas("eof"))
 		return nil
 	})
-	attach("once-large", "cat", once, func(r *streamRun, c command) error {
+	l.attach("once-large", "cat", once, func(r *streamRun, c command) error {
 		c.stdin = strings.NewReader(string(pattern()))
 		r.execute(c)
 		return nil
 	})
-	attach("stdin", "cat; echo eof; sleep 1000", in, func(r *streamRun, c command) error {
+	l.attach("stdin", "cat; echo eof; sleep 1000", in, func(r *streamRun, c command) error {
 		c.stdin, c.limit = strings.NewReader("hello\n"), shortly
 		o := r.start(c)
 		<-o.done // the output may come too late
@@ -54,7 +73,7 @@ func attachCases() (cases []StreamCase) {
 		r.within("the container has the input of both", r.logHas("hello\nagain\n"))
 		return nil
 	})
-	attach("no-stdin", "cat; echo eof; while true; do sleep 0.2; echo tick; done", "", func(r *streamRun, c command) error {
+	l.attach("no-stdin", "cat; echo eof; while true; do sleep 0.2; echo tick; done", "", func(r *streamRun, c command) error {
 		c.stdin, c.limit = r.open("hello\n"), shortly
 		o := r.start(c)
 		r.within("output", o.has("tick"))
@@ -62,7 +81,7 @@ func attachCases() (cases []StreamCase) {
 		r.say("ended: %v %s", o.ended, shown(o.err))
 		return nil
 	})
-	attach("stdout-only", "while true; do echo out; echo err >&2; sleep 0.2; done", "", func(r *streamRun, c command) error {
+	l.attach("stdout-only", "while true; do echo out; echo err >&2; sleep 0.2; done", "", func(r *streamRun, c command) error {
 		c.noStderr, c.limit = true, shortly
 		o := r.start(c)
 		r.within("output", o.has("out"))
@@ -70,7 +89,10 @@ func attachCases() (cases []StreamCase) {
 		r.say("errors: %d", o.stderr.Len())
 		return nil
 	})
-	attach("tty", "read x; echo got $x; while [ \"$(stty size 2>/dev/null)\" != '30 100' ]; do sleep 0.1; done; stty size; sleep 1000", tty, func(r *streamRun, c command) error {
+}
+
+func attachTerminals(l *caseList) {
+	l.attach("tty", "read x; echo got $x; while [ \"$(stty size 2>/dev/null)\" != '30 100' ]; do sleep 0.1; done; stty size; sleep 1000", tty, func(r *streamRun, c command) error {
 		s := make(sizes, 1)
 		s <- remotecommand.TerminalSize{Width: 100, Height: 30}
 		c.stdin, c.tty, c.noStderr, c.sizes, c.limit = r.open("hello\n"), true, true, s, 3*shortly
@@ -81,17 +103,20 @@ func attachCases() (cases []StreamCase) {
 		r.withinTime(shortly, "the process has ended", r.ended)
 		return nil
 	})
-	attach("tty-not-asked", "read x; echo got $x; exit 3", tty, func(r *streamRun, c command) error {
+	l.attach("tty-not-asked", "read x; echo got $x; exit 3", tty, func(r *streamRun, c command) error {
 		c.stdin = r.open("hello\n")
 		r.execute(c)
 		return nil
 	})
-	attach("tty-asked-without", "read x; echo got $x; tty; exit 3", in, func(r *streamRun, c command) error {
+	l.attach("tty-asked-without", "read x; echo got $x; tty; exit 3", in, func(r *streamRun, c command) error {
 		c.stdin, c.tty, c.noStderr = r.open("hello\n"), true, true
 		r.execute(c)
 		return nil
 	})
-	attach("two", "read x; echo one $x; read x; echo two $x; read x; exit 5", in, func(r *streamRun, c command) error {
+}
+
+func attachEnds(l *caseList) {
+	l.attach("two", "read x; echo one $x; read x; echo two $x; read x; exit 5", in, func(r *streamRun, c command) error {
 		inputs := [2]*io.PipeWriter{}
 		outcomes := [2]*outcome{}
 		for i := range outcomes {
@@ -113,32 +138,29 @@ func attachCases() (cases []StreamCase) {
 		}
 		return nil
 	})
-	attach("ends", "sleep 4; echo bye; sleep 1; echo err >&2; sleep 1; exit 4", in, func(r *streamRun, c command) error {
+	l.attach("ends", "sleep 4; echo bye; sleep 1; echo err >&2; sleep 1; exit 4", in, func(r *streamRun, c command) error {
 		c.stdin = r.open("")
 		r.execute(c)
 		return nil
 	})
-	attach("output-ends", "sleep 4; exec >&- 2>&-; sleep 2; exit 4", "", func(r *streamRun, c command) error {
+	l.attach("output-ends", "sleep 4; exec >&- 2>&-; sleep 2; exit 4", "", func(r *streamRun, c command) error {
 		r.execute(c)
 		return nil
 	})
-	attach("raw-v4", "read x; echo got $x; exit 6", in, func(r *streamRun, c command) error {
-		for _, protocol := range []string{"v4.channel.k8s.io", "v5.channel.k8s.io"}[:1] {
-			c.stdin = strings.NewReader("")
-			conn, ok := r.dial(r.config, c.path(), protocol)
-			if !ok {
-				return nil
-			}
-			defer conn.Close()
-			m := collect(conn, soon)
-			if err := conn.WriteMessage(2, []byte("\x00hello\n")); err != nil {
-				return err
-			}
-			r.sayMessages(m)
+	l.attach("raw-v4", "read x; echo got $x; exit 6", in, func(r *streamRun, c command) error {
+		c.stdin = strings.NewReader("")
+		conn, ok := r.dial(r.config, c.path(), "v4.channel.k8s.io")
+		if !ok {
+			return nil
 		}
+		defer conn.Close()
+		m := collect(conn, soon)
+		if err := conn.WriteMessage(2, []byte("\x00hello\n")); err != nil {
+			return err
+		}
+		r.sayMessages(m)
 		return nil
 	})
-	return append(cases, each("attach/run-rm", runAndRemove)...)
 }
 
 // runAndRemove does what kubectl run -i --rm does.

@@ -197,71 +197,78 @@ func refusedCases() (cases []StreamCase) {
 			})...)
 		}
 	}
-	upgrade := func(protocol string) http.Header {
-		return http.Header{"Connection": {"Upgrade"}, "Upgrade": {protocol}}
+	return append(cases, StreamCase{"refused/requests", refusedRequests}, StreamCase{"refused/kubelet", refusedByKubelet})
+}
+
+func upgrade(protocol string) http.Header {
+	return http.Header{"Connection": {"Upgrade"}, "Upgrade": {protocol}}
+}
+
+// refusedRequests asks the API server.
+func refusedRequests(r *streamRun) error {
+	for _, path := range []string{
+		"/api/v1/namespaces/default/pods/shell-0/exec?command=true&stdout=true",
+		"/api/v1/namespaces/default/pods/shell-0/exec",
+		"/api/v1/namespaces/default/pods/shell-0/exec?command=true&stdout=maybe",
+		"/api/v1/namespaces/default/pods/shell-0/attach?stdout=true",
+		"/api/v1/namespaces/default/pods/shell-0/attach",
+		"/api/v1/namespaces/default/pods/shell-0/portforward",
+		"/api/v1/namespaces/default/pods/shell-0/portforward?ports=80",
+		"/api/v1/namespaces/default/pods/done/portforward?ports=80",
+		"/api/v1/namespaces/default/pods/none/portforward?ports=80",
+		"/api/v1/namespaces/default/pods/unready/portforward?ports=80",
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			r.ask(method, path, nil)
+		}
 	}
-	return append(cases, StreamCase{"refused/requests", func(r *streamRun) error {
-		for _, path := range []string{
-			"/api/v1/namespaces/default/pods/shell-0/exec?command=true&stdout=true",
-			"/api/v1/namespaces/default/pods/shell-0/exec",
-			"/api/v1/namespaces/default/pods/shell-0/exec?command=true&stdout=maybe",
-			"/api/v1/namespaces/default/pods/shell-0/attach?stdout=true",
-			"/api/v1/namespaces/default/pods/shell-0/attach",
-			"/api/v1/namespaces/default/pods/shell-0/portforward",
-			"/api/v1/namespaces/default/pods/shell-0/portforward?ports=80",
-			"/api/v1/namespaces/default/pods/done/portforward?ports=80",
-			"/api/v1/namespaces/default/pods/none/portforward?ports=80",
-			"/api/v1/namespaces/default/pods/unready/portforward?ports=80",
-		} {
-			for _, method := range []string{http.MethodGet, http.MethodPost} {
-				r.ask(method, path, nil)
-			}
+	for _, protocol := range []string{"none", "SPDY/3.1"} {
+		r.ask(http.MethodPost, "/api/v1/namespaces/default/pods/shell-0/exec?command=true&stdout=true", upgrade(protocol))
+		r.ask(http.MethodPost, "/api/v1/namespaces/default/pods/shell-0/portforward", upgrade(protocol))
+	}
+	return nil
+}
+
+// refusedByKubelet asks the kubelet through the API server.
+func refusedByKubelet(r *streamRun) error {
+	for _, path := range []string{
+		"exec/default/shell-0/c?command=true&output=1",
+		"exec/default/shell-0/c?output=1",
+		"exec/default/shell-0/c?command=true",
+		"exec/default/shell-0/c?command=true&output=maybe",
+		"exec/default/shell-0/c?command=true&tty=1&error=1",
+		"exec/default/shell-0/none?command=true&output=1",
+		"exec/default/none/c?command=true&output=1",
+		"exec/default/shell-0/00000000-0000-0000-0000-000000000000/c?command=true&output=1",
+		"exec/default/done/c?command=true&output=1",
+		"exec/default/unready/c?command=true&output=1",
+		"exec/default/shell-0",
+		"attach/default/shell-0/c?output=1",
+		"attach/default/shell-0/c",
+		"attach/default/shell-0/none?output=1",
+		"attach/default/none/c?output=1",
+		"attach/default/shell-0/00000000-0000-0000-0000-000000000000/c?output=1",
+		"attach/default/done/c?output=1",
+		"portForward/default/shell-0",
+		"portForward/default/shell-0?port=80",
+		"portForward/default/shell-0?port=0",
+		"portForward/default/shell-0?port=x",
+		"portForward/default/shell-0?port=65536",
+		"portForward/default/none",
+		"portForward/default/shell-0/00000000-0000-0000-0000-000000000000",
+		"portForward/default/done",
+		"portForward/default/unready",
+		"run/default/shell-0/c?cmd=echo+out",
+		"run/default/shell-0/c?cmd=none",
+		"run/default/shell-0/none?cmd=true",
+		"run/default/none/c?cmd=true",
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			r.ask(method, "/api/v1/nodes/"+nodeName+"/proxy/"+path, nil)
 		}
-		for _, protocol := range []string{"none", "SPDY/3.1"} {
-			r.ask(http.MethodPost, "/api/v1/namespaces/default/pods/shell-0/exec?command=true&stdout=true", upgrade(protocol))
-			r.ask(http.MethodPost, "/api/v1/namespaces/default/pods/shell-0/portforward", upgrade(protocol))
+		if !strings.HasPrefix(path, "run/") {
+			r.ask(http.MethodPost, "/api/v1/nodes/"+nodeName+"/proxy/"+path, upgrade("SPDY/3.1"))
 		}
-		return nil
-	}}, StreamCase{"refused/kubelet", func(r *streamRun) error {
-		for _, path := range []string{
-			"exec/default/shell-0/c?command=true&output=1",
-			"exec/default/shell-0/c?output=1",
-			"exec/default/shell-0/c?command=true",
-			"exec/default/shell-0/c?command=true&output=maybe",
-			"exec/default/shell-0/c?command=true&tty=1&error=1",
-			"exec/default/shell-0/none?command=true&output=1",
-			"exec/default/none/c?command=true&output=1",
-			"exec/default/shell-0/00000000-0000-0000-0000-000000000000/c?command=true&output=1",
-			"exec/default/done/c?command=true&output=1",
-			"exec/default/unready/c?command=true&output=1",
-			"exec/default/shell-0",
-			"attach/default/shell-0/c?output=1",
-			"attach/default/shell-0/c",
-			"attach/default/shell-0/none?output=1",
-			"attach/default/none/c?output=1",
-			"attach/default/shell-0/00000000-0000-0000-0000-000000000000/c?output=1",
-			"attach/default/done/c?output=1",
-			"portForward/default/shell-0",
-			"portForward/default/shell-0?port=80",
-			"portForward/default/shell-0?port=0",
-			"portForward/default/shell-0?port=x",
-			"portForward/default/shell-0?port=65536",
-			"portForward/default/none",
-			"portForward/default/shell-0/00000000-0000-0000-0000-000000000000",
-			"portForward/default/done",
-			"portForward/default/unready",
-			"run/default/shell-0/c?cmd=echo+out",
-			"run/default/shell-0/c?cmd=none",
-			"run/default/shell-0/none?cmd=true",
-			"run/default/none/c?cmd=true",
-		} {
-			for _, method := range []string{http.MethodGet, http.MethodPost} {
-				r.ask(method, "/api/v1/nodes/"+nodeName+"/proxy/"+path, nil)
-			}
-			if !strings.HasPrefix(path, "run/") {
-				r.ask(http.MethodPost, "/api/v1/nodes/"+nodeName+"/proxy/"+path, upgrade("SPDY/3.1"))
-			}
-		}
-		return nil
-	}})
+	}
+	return nil
 }

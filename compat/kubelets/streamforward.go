@@ -203,33 +203,57 @@ func drain(conn *net.TCPConn) string {
 	return fmt.Sprintf("%s, %s", brief(data), how)
 }
 
+// forward adds a case with one connection to a server. Do gets the pair, and seen has what the server
+// says.
+func (l *caseList) forward(name string, serve func(*net.TCPConn) string, do func(r *streamRun, conn httpstream.Connection, p *pair)) {
+	*l = append(*l, each("portforward/"+name, func(r *streamRun, way string) error {
+		seen := make(chan string, 10)
+		port, err := r.listen(r.server(seen, serve))
+		if err != nil {
+			return err
+		}
+		conn, ok := r.forwarder(r.config, way, r.shell())
+		if !ok {
+			return nil
+		}
+		defer conn.Close()
+		p, ok := r.openPort(conn, strconv.Itoa(port), 0)
+		if !ok {
+			return nil
+		}
+		do(r, conn, p)
+		r.sayPair(p)
+		r.say("server: %s", r.wait(seen))
+		return nil
+	})...)
+}
+
 // forwardCases forward ports.
-func forwardCases() (cases []StreamCase) {
-	// with adds a case with one connection to a server. Do gets the pair, and seen has what the server
-	// says.
-	with := func(name string, serve func(*net.TCPConn) string, do func(r *streamRun, conn httpstream.Connection, p *pair)) {
-		cases = append(cases, each("portforward/"+name, func(r *streamRun, way string) error {
-			seen := make(chan string, 10)
-			port, err := r.listen(r.server(seen, serve))
-			if err != nil {
-				return err
+func forwardCases() []StreamCase {
+	var l caseList
+	forwardConnections(&l)
+	l = append(l, each("portforward/one-after-the-other", forwardOneAfterTheOther)...)
+	l = append(l, each("portforward/two-ports", forwardTwoPorts)...)
+	for name, port := range map[string]string{"nowhere": "", "zero": "0", "too-high": "65536", "negative": "-1", "no-number": "http"} {
+		l = append(l, each("portforward/port-"+name, func(r *streamRun, way string) error { return forwardPort(r, way, port) })...)
+	}
+	for name, pod := range map[string]string{"no-pod": "none", "ended-pod": "done", "waiting-pod": "unready"} {
+		l = append(l, each("portforward/refused-"+name, func(r *streamRun, way string) error {
+			if conn, ok := r.forwarder(r.config, way, pod); ok {
+				if p, ok := r.openPort(conn, "80", 0); ok {
+					r.sayPair(p)
+				}
+				conn.Close()
 			}
-			conn, ok := r.forwarder(r.config, way, r.shell())
-			if !ok {
-				return nil
-			}
-			defer conn.Close()
-			p, ok := r.openPort(conn, strconv.Itoa(port), 0)
-			if !ok {
-				return nil
-			}
-			do(r, conn, p)
-			r.sayPair(p)
-			r.say("server: %s", r.wait(seen))
 			return nil
 		})...)
 	}
-	with("half-closed-by-client", func(conn *net.TCPConn) string {
+	return append(l, forwardEndCases()...)
+}
+
+// forwardConnections end connections in each way, and fill them.
+func forwardConnections(l *caseList) {
+	l.forward("half-closed-by-client", func(conn *net.TCPConn) string {
 		text := drain(conn)
 		io.WriteString(conn, "after")
 		return text
@@ -237,7 +261,7 @@ func forwardCases() (cases []StreamCase) {
 		io.WriteString(p.data, "hello")
 		p.data.Close()
 	})
-	with("half-closed-by-server", func(conn *net.TCPConn) string {
+	l.forward("half-closed-by-server", func(conn *net.TCPConn) string {
 		io.WriteString(conn, "hello")
 		conn.CloseWrite()
 		return drain(conn)
@@ -248,181 +272,144 @@ func forwardCases() (cases []StreamCase) {
 		}
 		p.data.Close()
 	})
-	with("closed-by-server", func(conn *net.TCPConn) string {
+	l.forward("closed-by-server", func(conn *net.TCPConn) string {
 		io.WriteString(conn, "hello")
 		return ""
 	}, func(r *streamRun, _ httpstream.Connection, p *pair) { <-p.done })
-	with("closed-at-once", func(conn *net.TCPConn) string { return "" }, func(*streamRun, httpstream.Connection, *pair) {})
-	with("reset-by-server", func(conn *net.TCPConn) string {
+	l.forward("closed-at-once", func(conn *net.TCPConn) string { return "" }, func(*streamRun, httpstream.Connection, *pair) {})
+	l.forward("reset-by-server", func(conn *net.TCPConn) string {
 		buffer := make([]byte, 5)
 		io.ReadFull(conn, buffer)
 		conn.SetLinger(0)
 		return string(buffer)
 	}, func(r *streamRun, _ httpstream.Connection, p *pair) { io.WriteString(p.data, "hello") })
-	with("reset-by-client", func(conn *net.TCPConn) string {
+	l.forward("reset-by-client", func(conn *net.TCPConn) string {
 		io.WriteString(conn, "hello")
 		return drain(conn)
 	}, func(r *streamRun, _ httpstream.Connection, p *pair) {
 		r.within("data", p.has("hello"))
 		p.data.Reset()
 	})
-	with("connection-closed", func(conn *net.TCPConn) string {
+	l.forward("connection-closed", func(conn *net.TCPConn) string {
 		io.WriteString(conn, "hello")
 		return drain(conn)
 	}, func(r *streamRun, conn httpstream.Connection, p *pair) {
 		r.within("data", p.has("hello"))
 		conn.Close()
 	})
-	with("large", func(conn *net.TCPConn) string { echo(conn); return "" }, func(r *streamRun, _ httpstream.Connection, p *pair) {
+	l.forward("large", func(conn *net.TCPConn) string { echo(conn); return "" }, func(r *streamRun, _ httpstream.Connection, p *pair) {
 		if _, err := p.data.Write(pattern()); err != nil {
 			r.say("write failed")
 		}
 		p.data.Close()
 	})
-	with("large-from-server", func(conn *net.TCPConn) string { conn.Write(pattern()); return "" }, func(*streamRun, httpstream.Connection, *pair) {})
-	with("large-to-server", drain, func(r *streamRun, _ httpstream.Connection, p *pair) {
+	l.forward("large-from-server", func(conn *net.TCPConn) string { conn.Write(pattern()); return "" }, func(*streamRun, httpstream.Connection, *pair) {})
+	l.forward("large-to-server", drain, func(r *streamRun, _ httpstream.Connection, p *pair) {
 		if _, err := p.data.Write(pattern()); err != nil {
 			r.say("write failed")
 		}
 		p.data.Close()
 	})
-	cases = append(cases, each("portforward/one-after-the-other", func(r *streamRun, way string) error {
-		port, err := r.listen(echo)
-		if err != nil {
-			return err
-		}
-		conn, ok := r.forwarder(r.config, way, r.shell())
+}
+
+// forwardOneAfterTheOther opens many connections.
+func forwardOneAfterTheOther(r *streamRun, way string) error {
+	port, err := r.listen(echo)
+	if err != nil {
+		return err
+	}
+	conn, ok := r.forwarder(r.config, way, r.shell())
+	if !ok {
+		return nil
+	}
+	defer conn.Close()
+	good := 0
+	for i := range 60 {
+		p, ok := r.openPort(conn, strconv.Itoa(port), i)
 		if !ok {
 			return nil
 		}
-		defer conn.Close()
-		good := 0
-		for i := range 60 {
-			p, ok := r.openPort(conn, strconv.Itoa(port), i)
-			if !ok {
-				return nil
-			}
-			io.WriteString(p.data, "hello")
-			p.data.Close()
-			if r.await(soon, p.has("hello")) {
-				good++
-			}
-			<-p.done
-			conn.RemoveStreams(p.data, p.problem)
+		io.WriteString(p.data, "hello")
+		p.data.Close()
+		if r.await(soon, p.has("hello")) {
+			good++
 		}
-		r.say("good: %d", good)
+		<-p.done
+		conn.RemoveStreams(p.data, p.problem)
+	}
+	r.say("good: %d", good)
+	return nil
+}
+
+// forwardTwoPorts forwards several ports at once, one of which leads nowhere.
+func forwardTwoPorts(r *streamRun, way string) error {
+	conn, ok := r.forwarder(r.config, way, r.shell())
+	if !ok {
 		return nil
-	})...)
-	cases = append(cases, each("portforward/two-ports", func(r *streamRun, way string) error {
-		conn, ok := r.forwarder(r.config, way, r.shell())
-		if !ok {
-			return nil
-		}
-		defer conn.Close()
-		var pairs []*pair
-		for i := range 2 {
-			port, err := r.listen(func(conn *net.TCPConn) { fmt.Fprintf(conn, "port %d ", i); echo(conn) })
-			if err != nil {
-				return err
-			}
-			p, ok := r.openPort(conn, strconv.Itoa(port), i)
-			if !ok {
-				return nil
-			}
-			pairs = append(pairs, p)
-		}
-		nothing, err := r.nowhere()
+	}
+	defer conn.Close()
+	var pairs []*pair
+	for i := range 2 {
+		port, err := r.listen(func(conn *net.TCPConn) { fmt.Fprintf(conn, "port %d ", i); echo(conn) })
 		if err != nil {
 			return err
 		}
-		if p, ok := r.openPort(conn, strconv.Itoa(nothing), 2); ok {
-			pairs = append(pairs, p)
+		p, ok := r.openPort(conn, strconv.Itoa(port), i)
+		if !ok {
+			return nil
 		}
-		for i, p := range pairs {
-			fmt.Fprintf(p.data, "hello %d", i)
-			p.data.Close()
+		pairs = append(pairs, p)
+	}
+	nothing, err := r.nowhere()
+	if err != nil {
+		return err
+	}
+	if p, ok := r.openPort(conn, strconv.Itoa(nothing), 2); ok {
+		pairs = append(pairs, p)
+	}
+	for i, p := range pairs {
+		fmt.Fprintf(p.data, "hello %d", i)
+		p.data.Close()
+	}
+	for _, p := range pairs {
+		r.sayPair(p)
+	}
+	return nil
+}
+
+// forwardPort forwards a port that may be wrong; empty leads nowhere.
+func forwardPort(r *streamRun, way, port string) error {
+	if port == "" {
+		n, err := r.nowhere()
+		if err != nil {
+			return err
 		}
-		for _, p := range pairs {
-			r.sayPair(p)
-		}
+		port = strconv.Itoa(n)
+	}
+	conn, ok := r.forwarder(r.config, way, r.shell())
+	if !ok {
 		return nil
-	})...)
-	for name, port := range map[string]string{"nowhere": "", "zero": "0", "too-high": "65536", "negative": "-1", "no-number": "http"} {
-		cases = append(cases, each("portforward/port-"+name, func(r *streamRun, way string) error {
-			port := port
-			if port == "" {
-				n, err := r.nowhere()
-				if err != nil {
-					return err
-				}
-				port = strconv.Itoa(n)
-			}
-			conn, ok := r.forwarder(r.config, way, r.shell())
-			if !ok {
-				return nil
-			}
-			defer conn.Close()
-			if p, ok := r.openPort(conn, port, 0); ok {
-				r.sayPair(p)
-			}
-			// Other ports are still reached by the connection.
-			good, err := r.listen(echo)
-			if err != nil {
-				return err
-			}
-			if p, ok := r.openPort(conn, strconv.Itoa(good), 1); ok {
-				io.WriteString(p.data, "hello")
-				p.data.Close()
-				r.sayPair(p)
-			}
-			return nil
-		})...)
 	}
-	for name, pod := range map[string]string{"no-pod": "none", "ended-pod": "done", "waiting-pod": "unready"} {
-		cases = append(cases, each("portforward/refused-"+name, func(r *streamRun, way string) error {
-			if conn, ok := r.forwarder(r.config, way, pod); ok {
-				if p, ok := r.openPort(conn, "80", 0); ok {
-					r.sayPair(p)
-				}
-				conn.Close()
-			}
-			return nil
-		})...)
+	defer conn.Close()
+	if p, ok := r.openPort(conn, port, 0); ok {
+		r.sayPair(p)
 	}
-	return append(cases, forwardEndCases()...)
+	// Other ports are still reached by the connection.
+	good, err := r.listen(echo)
+	if err != nil {
+		return err
+	}
+	if p, ok := r.openPort(conn, strconv.Itoa(good), 1); ok {
+		io.WriteString(p.data, "hello")
+		p.data.Close()
+		r.sayPair(p)
+	}
+	return nil
 }
 
 // forwardEndCases end one end of a port-forward while it is in use.
 func forwardEndCases() (cases []StreamCase) {
-	cases = each("portforward/cut", func(r *streamRun, way string) error {
-		seen := make(chan string, 1)
-		port, err := r.listen(r.server(seen, func(conn *net.TCPConn) string {
-			io.WriteString(conn, "hello")
-			return drain(conn)
-		}))
-		if err != nil {
-			return err
-		}
-		config, cutter, err := r.cutter()
-		if err != nil {
-			return err
-		}
-		defer cutter.cut()
-		conn, ok := r.forwarder(config, way, r.shell())
-		if !ok {
-			return nil
-		}
-		defer conn.Close()
-		p, ok := r.openPort(conn, strconv.Itoa(port), 0)
-		if !ok {
-			return nil
-		}
-		r.within("data", p.has("hello"))
-		cutter.cut()
-		r.say("server: %s", r.wait(seen))
-		r.sayPair(p)
-		return nil
-	})
+	cases = each("portforward/cut", forwardCut)
 	for _, how := range []string{"killed", "deleted-at-once", "deleted"} {
 		cases = append(cases, each("portforward/container-"+how, func(r *streamRun, way string) error {
 			port, err := r.nowhere()
@@ -476,4 +463,35 @@ func forwardEndCases() (cases []StreamCase) {
 		})...)
 	}
 	return cases
+}
+
+// forwardCut cuts the client's connection.
+func forwardCut(r *streamRun, way string) error {
+	seen := make(chan string, 1)
+	port, err := r.listen(r.server(seen, func(conn *net.TCPConn) string {
+		io.WriteString(conn, "hello")
+		return drain(conn)
+	}))
+	if err != nil {
+		return err
+	}
+	config, cutter, err := r.cutter()
+	if err != nil {
+		return err
+	}
+	defer cutter.cut()
+	conn, ok := r.forwarder(config, way, r.shell())
+	if !ok {
+		return nil
+	}
+	defer conn.Close()
+	p, ok := r.openPort(conn, strconv.Itoa(port), 0)
+	if !ok {
+		return nil
+	}
+	r.within("data", p.has("hello"))
+	cutter.cut()
+	r.say("server: %s", r.wait(seen))
+	r.sayPair(p)
+	return nil
 }

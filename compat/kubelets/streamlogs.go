@@ -99,6 +99,11 @@ func (r *streamRun) logIsRead() bool {
 	return false
 }
 
+// logging returns the spec of a pod, with further fields, whose container runs a script.
+func logging(script, more string) string {
+	return more + "containers: [{name: c, image: busybox, command: [sh, -c, \"" + script + "\", NAME]}]"
+}
+
 // logCases follow logs, and read them with wrong options.
 func logCases() (cases []StreamCase) {
 	follow := func(name, spec string, options corev1.PodLogOptions, do func(r *streamRun, f *follower) error) {
@@ -120,74 +125,84 @@ func logCases() (cases []StreamCase) {
 		}})
 	}
 	nothing := func(*streamRun, *follower) error { return nil }
-	container := func(script, more string) string {
-		return more + "containers: [{name: c, image: busybox, command: [sh, -c, \"" + script + "\", NAME]}]"
-	}
-	follow("ends", container("echo ready; sleep 4; echo bye; sleep 1; echo err >&2; exit 3", "restartPolicy: Never\n"), corev1.PodLogOptions{}, nothing)
-	follow("ends-without-newline", container("echo ready; sleep 4; printf bye", "restartPolicy: Never\n"), corev1.PodLogOptions{}, nothing)
-	follow("restarts", container("echo ready; sleep 4; echo bye", "restartPolicy: Always\n"), corev1.PodLogOptions{}, nothing)
+	follow("ends", logging("echo ready; sleep 4; echo bye; sleep 1; echo err >&2; exit 3", "restartPolicy: Never\n"), corev1.PodLogOptions{}, nothing)
+	follow("ends-without-newline", logging("echo ready; sleep 4; printf bye", "restartPolicy: Never\n"), corev1.PodLogOptions{}, nothing)
+	follow("restarts", logging("echo ready; sleep 4; echo bye", "restartPolicy: Always\n"), corev1.PodLogOptions{}, nothing)
 	lines := int64(1)
-	follow("tail", container("echo first; echo ready; sleep 4; echo bye", "restartPolicy: Never\n"), corev1.PodLogOptions{TailLines: &lines}, nothing)
+	follow("tail", logging("echo first; echo ready; sleep 4; echo bye", "restartPolicy: Never\n"), corev1.PodLogOptions{TailLines: &lines}, nothing)
 	limit := int64(8)
-	follow("limit", container("echo ready; sleep 3; echo bye; sleep 1000", "restartPolicy: Never\n"), corev1.PodLogOptions{LimitBytes: &limit}, nothing)
-	forever := container("trap 'echo terminated; sleep 0.5; echo last; exit' TERM; echo ready; while true; do sleep 0.1; done", "")
+	follow("limit", logging("echo ready; sleep 3; echo bye; sleep 1000", "restartPolicy: Never\n"), corev1.PodLogOptions{LimitBytes: &limit}, nothing)
+	forever := logging("trap 'echo terminated; sleep 0.5; echo last; exit' TERM; echo ready; while true; do sleep 0.1; done", "")
 	follow("killed", forever, corev1.PodLogOptions{}, func(r *streamRun, _ *follower) error { r.kill(); return nil })
 	follow("deleted-at-once", forever, corev1.PodLogOptions{}, func(r *streamRun, _ *follower) error { return r.delete(0) })
 	follow("deleted", forever, corev1.PodLogOptions{}, func(r *streamRun, _ *follower) error { return r.delete(3) })
-	follow("removed", container("trap 'exit' TERM; echo ready; while true; do sleep 0.1; done", ""), corev1.PodLogOptions{}, func(r *streamRun, _ *follower) error { return r.delete(1) })
-	cases = append(cases, StreamCase{"log/cut", func(r *streamRun) error {
-		if err := r.pod(strings.ReplaceAll(container("echo ready; exec sleep 1000", ""), "NAME", r.name), running); err != nil {
-			return err
-		}
-		config, cutter, err := r.cutter()
-		if err != nil {
-			return err
-		}
-		f, err := r.follow(config, corev1.PodLogOptions{})
-		if err != nil {
-			return err
-		}
-		r.within("it is followed", f.has("ready"))
-		r.within("the kubelet reads the log", r.logIsRead)
-		cutter.cut()
-		<-f.done
-		r.within("the kubelet does not read the log", func() bool { return !r.logIsRead() })
-		return nil
-	}}, StreamCase{"log/previous", func(r *streamRun) error {
-		spec := "restartPolicy: Always\ncontainers: [{name: c, image: busybox, command: [sh, -c, \"date +%s%N >> /data/n; wc -l < /data/n; test $(wc -l < /data/n) -lt 2 || sleep 1000\", NAME], volumeMounts: [{name: data, mountPath: /data}]}]\nvolumes: [{name: data, emptyDir: {}}]"
-		if err := r.pod(strings.ReplaceAll(spec, "NAME", r.name), again); err != nil {
-			return err
-		}
-		for _, query := range []string{"", "?previous=true", "?previous=true&follow=true"} {
-			r.ask(http.MethodGet, podPath(r.name, "log", nil)+query, nil)
-		}
-		return nil
-	}}, StreamCase{"log/waiting-follow", func(r *streamRun) error {
-		spec := "initContainers: [{name: first, image: busybox, command: [sleep, '3']}]\ncontainers: [{name: c, image: busybox, command: [echo, ready]}]"
-		if err := r.pod(spec, func(pod *corev1.Pod) bool {
-			all := pod.Status.InitContainerStatuses
-			return len(all) == 1 && all[0].State.Running != nil
-		}); err != nil {
-			return err
-		}
-		r.ask(http.MethodGet, podPath(r.name, "log", nil)+"?follow=true", nil)
-		r.ask(http.MethodGet, podPath(r.name, "log", nil)+"?container=first&follow=true", nil)
-		return nil
-	}}, StreamCase{"log/deleted-then", func(r *streamRun) error {
-		if err := r.pod(strings.ReplaceAll(container("echo ready; exec sleep 1000", ""), "NAME", r.name), running); err != nil {
-			return err
-		}
-		if err := r.delete(0); err != nil {
-			return err
-		}
-		r.within("gone", func() bool {
-			_, err := r.api.CoreV1().Pods(namespace).Get(r.ctx, r.name, metav1.GetOptions{})
-			return err != nil
-		})
-		r.ask(http.MethodGet, podPath(r.name, "log", nil), nil)
-		return nil
-	}}, StreamCase{"log/wrong", wrongLogs})
-	return cases
+	follow("removed", logging("trap 'exit' TERM; echo ready; while true; do sleep 0.1; done", ""), corev1.PodLogOptions{}, func(r *streamRun, _ *follower) error { return r.delete(1) })
+	return append(cases,
+		StreamCase{"log/cut", logCut},
+		StreamCase{"log/previous", logPrevious},
+		StreamCase{"log/waiting-follow", logOfWaiting},
+		StreamCase{"log/deleted-then", logOfDeleted},
+		StreamCase{"log/wrong", wrongLogs},
+	)
+}
+
+func logCut(r *streamRun) error {
+	if err := r.pod(strings.ReplaceAll(logging("echo ready; exec sleep 1000", ""), "NAME", r.name), running); err != nil {
+		return err
+	}
+	config, cutter, err := r.cutter()
+	if err != nil {
+		return err
+	}
+	f, err := r.follow(config, corev1.PodLogOptions{})
+	if err != nil {
+		return err
+	}
+	r.within("it is followed", f.has("ready"))
+	r.within("the kubelet reads the log", r.logIsRead)
+	cutter.cut()
+	<-f.done
+	r.within("the kubelet does not read the log", func() bool { return !r.logIsRead() })
+	return nil
+}
+
+func logPrevious(r *streamRun) error {
+	spec := "restartPolicy: Always\ncontainers: [{name: c, image: busybox, command: [sh, -c, \"date +%s%N >> /data/n; wc -l < /data/n; test $(wc -l < /data/n) -lt 2 || sleep 1000\", NAME], volumeMounts: [{name: data, mountPath: /data}]}]\nvolumes: [{name: data, emptyDir: {}}]"
+	if err := r.pod(strings.ReplaceAll(spec, "NAME", r.name), again); err != nil {
+		return err
+	}
+	for _, query := range []string{"", "?previous=true", "?previous=true&follow=true"} {
+		r.ask(http.MethodGet, podPath(r.name, "log", nil)+query, nil)
+	}
+	return nil
+}
+
+func logOfWaiting(r *streamRun) error {
+	spec := "initContainers: [{name: first, image: busybox, command: [sleep, '3']}]\ncontainers: [{name: c, image: busybox, command: [echo, ready]}]"
+	if err := r.pod(spec, func(pod *corev1.Pod) bool {
+		all := pod.Status.InitContainerStatuses
+		return len(all) == 1 && all[0].State.Running != nil
+	}); err != nil {
+		return err
+	}
+	r.ask(http.MethodGet, podPath(r.name, "log", nil)+"?follow=true", nil)
+	r.ask(http.MethodGet, podPath(r.name, "log", nil)+"?container=first&follow=true", nil)
+	return nil
+}
+
+func logOfDeleted(r *streamRun) error {
+	if err := r.pod(strings.ReplaceAll(logging("echo ready; exec sleep 1000", ""), "NAME", r.name), running); err != nil {
+		return err
+	}
+	if err := r.delete(0); err != nil {
+		return err
+	}
+	r.within("gone", func() bool {
+		_, err := r.api.CoreV1().Pods(namespace).Get(r.ctx, r.name, metav1.GetOptions{})
+		return err != nil
+	})
+	r.ask(http.MethodGet, podPath(r.name, "log", nil), nil)
+	return nil
 }
 
 // wrongLogs asks the API server, and the kubelet through it, for logs with odd options.
