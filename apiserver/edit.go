@@ -2,9 +2,9 @@ package apiserver
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/planekit/planekit/admission"
@@ -12,6 +12,7 @@ import (
 	"github.com/planekit/planekit/internal/budget"
 	"github.com/planekit/planekit/internal/invalid"
 	"github.com/planekit/planekit/storage"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/api/validation/path"
@@ -212,28 +213,44 @@ func (q *request) validateChange(obj, old runtime.Object) error {
 	return nil
 }
 
+// onlyChange is the check of most strategies.
+var onlyChange = []MetadataCheck{CheckChange}
+
 // validateMetadata returns the errors of changed metadata. As in kube-apiserver, they come again for each check that a
-// strategy makes of metadata itself.
-func (q *request) validateMetadata(m, was metav1.Object, checks MetadataChecks) field.ErrorList {
+// strategy makes of metadata itself. Metadata that has not changed was checked when it was stored.
+func (q *request) validateMetadata(m, was metav1.Object, checks []MetadataCheck) field.ErrorList {
 	at, name := field.NewPath("metadata"), q.kind.Strategy.ValidateName
 	if name == nil {
 		name = validation.NameIsDNSSubdomain
 	}
-	common := validation.ValidateObjectMetaAccessor(m, q.kind.Namespaced, path.ValidatePathSegmentName, at)
+	if checks == nil {
+		checks = onlyChange
+	}
+	changed := !sameMetadata(m, was)
+	asNew := func(name validation.ValidateNameFunc) field.ErrorList {
+		if !changed {
+			return nil
+		}
+		return validation.ValidateObjectMetaAccessor(m, q.kind.Namespaced, name, at)
+	}
 	change := validation.ValidateObjectMetaAccessorUpdate(m, was, at)
-	errs := slices.Concat(common, change)
-	for _, check := range cmp.Or(checks, CheckChange) {
-		switch check {
-		case 'c':
+	errs := slices.Concat(asNew(path.ValidatePathSegmentName), change)
+	for _, check := range checks {
+		if check == CheckNew {
+			errs = append(errs, asNew(name)...)
+		} else {
 			errs = append(errs, change...)
-		case 'n':
-			errs = append(errs, validation.ValidateObjectMetaAccessor(m, q.kind.Namespaced, name, at)...)
-		default:
-			continue
 		}
 		errs = append(errs, q.kind.checkFinalizers(m.GetFinalizers(), was.GetFinalizers())...)
 	}
 	return errs
+}
+
+// sameMetadata reports whether all is the same that a client may change.
+func sameMetadata(m, was metav1.Object) bool {
+	return m.GetName() == was.GetName() && m.GetNamespace() == was.GetNamespace() && m.GetGenerateName() == was.GetGenerateName() && m.GetGeneration() == was.GetGeneration() &&
+		maps.Equal(m.GetLabels(), was.GetLabels()) && maps.Equal(m.GetAnnotations(), was.GetAnnotations()) &&
+		slices.Equal(m.GetFinalizers(), was.GetFinalizers()) && equality.Semantic.DeepEqual(m.GetOwnerReferences(), was.GetOwnerReferences())
 }
 
 // replace stores obj in place of record, or deletes record if nothing blocks the deletion of obj any

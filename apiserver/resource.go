@@ -275,22 +275,23 @@ type Strategy struct {
 	Warnings func(obj, old runtime.Object) []string
 	// QualifiedFinalizers refuses new finalizers without a domain, but for the standard ones.
 	QualifiedFinalizers bool
-	// MetadataChecks lists the checks of changed metadata that kube-apiserver makes once more. Empty is CheckChange.
-	MetadataChecks MetadataChecks
+	// MetadataChecks are the checks of changed metadata that kube-apiserver makes once more. Nil is CheckChange alone.
+	MetadataChecks []MetadataCheck
 	// DeleteWarning is in the response to a delete that names no propagation policy. Empty warns of nothing.
 	DeleteWarning string
 	// ShowDeleted has the response to a delete be the object, and not a Status, also if the object is gone.
 	ShowDeleted bool
 }
 
-// MetadataChecks lists checks of metadata, each by a letter: n for that of a new object, c for that of a change. The
-// errors of metadata are in the response once more for each.
-type MetadataChecks string
+// A MetadataCheck is one that a strategy makes of changed metadata, as the server has made it before. What is wrong is in the
+// response once for each.
+type MetadataCheck int
 
-// CheckChange is the only check of most strategies, CheckNothing that of strategies that leave metadata to the server.
 const (
-	CheckChange  MetadataChecks = "c"
-	CheckNothing MetadataChecks = "-"
+	// CheckChange compares metadata with that before the change.
+	CheckChange MetadataCheck = iota
+	// CheckNew checks metadata as that of a new object.
+	CheckNew
 )
 
 // Column is one column of a server-side table

@@ -74,22 +74,6 @@ func ResourcesFor(c Config) []apiserver.Resource {
 	return all
 }
 
-// metadataChecks has the strategies of kubernetes/pkg/registry v1.36 whose check of a change does not look at metadata as
-// that of most others does.
-var metadataChecks = map[string]apiserver.MetadataChecks{
-	"configmaps.": "cn", "endpoints.": "cn", "persistentvolumeclaims.": "cn", "pods.": "cn", "secrets.": "cn", "serviceaccounts.": "cn",
-	"controllerrevisions.apps": "cn", "ingressclasses.networking.k8s.io": "cn", "ingresses.networking.k8s.io": "cn", "apiservices.apiregistration.k8s.io": "cn",
-	"namespaces.": "nc", "nodes.": "nc", "jobs.batch": "nc", "ipaddresses.networking.k8s.io": "nc", "runtimeclasses.node.k8s.io": "nc",
-	"certificatesigningrequests.certificates.k8s.io": "nc", "certificatesigningrequests.certificates.k8s.io/status": "nc", "certificatesigningrequests.certificates.k8s.io/approval": "nc",
-	"clusterroles.rbac.authorization.k8s.io": "nc", "clusterrolebindings.rbac.authorization.k8s.io": "nc", "roles.rbac.authorization.k8s.io": "nc", "rolebindings.rbac.authorization.k8s.io": "nc",
-	"csistoragecapacities.storage.k8s.io": "nc", "storageclasses.storage.k8s.io": "nc", "persistentvolumes.": "nn",
-	"limitranges.": "n", "endpointslices.discovery.k8s.io": "n", "flowschemas.flowcontrol.apiserver.k8s.io": "n", "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": "n",
-	"csinodes.storage.k8s.io": "n", "volumeattachments.storage.k8s.io": "n",
-	"mutatingadmissionpolicies.admissionregistration.k8s.io": "n", "mutatingadmissionpolicybindings.admissionregistration.k8s.io": "n", "mutatingwebhookconfigurations.admissionregistration.k8s.io": "n",
-	"validatingadmissionpolicies.admissionregistration.k8s.io": "n", "validatingadmissionpolicybindings.admissionregistration.k8s.io": "n", "validatingwebhookconfigurations.admissionregistration.k8s.io": "n",
-	"events.": apiserver.CheckNothing, "poddisruptionbudgets.policy": apiserver.CheckNothing, "poddisruptionbudgets.policy/status": apiserver.CheckNothing, "cronjobs.batch/status": apiserver.CheckNothing,
-}
-
 // shownDeleted lists the resources of which a delete shows the object, those with ReturnDeletedObject in
 // kubernetes/pkg/registry v1.36.
 var shownDeleted = []string{
