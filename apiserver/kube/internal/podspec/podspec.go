@@ -11,6 +11,7 @@ import (
 	"math"
 
 	"github.com/planekit/planekit/apiserver/kube/internal/check"
+	"github.com/planekit/planekit/apiserver/kube/internal/optional"
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/labels"
@@ -65,6 +66,7 @@ func Check(ps *check.Problems, p *field.Path, spec *corev1.PodSpec) {
 	checkGates(ps, p, spec)
 	checkSpread(ps, p.Child("topologySpreadConstraints"), spec.TopologySpreadConstraints)
 	checkHostProcess(ps, p, spec)
+	checkHostnameOverride(ps, p, spec)
 	checkNames(ps, p, spec)
 	CheckTolerations(ps, p.Child("tolerations"), spec.Tolerations)
 	if d := spec.ActiveDeadlineSeconds; d != nil && (*d < 1 || *d > math.MaxInt32) {
@@ -83,6 +85,21 @@ func Check(ps *check.Problems, p *field.Path, spec *corev1.PodSpec) {
 }
 
 var PreemptionPolicies = []corev1.PreemptionPolicy{corev1.PreemptLowerPriority, corev1.PreemptNever}
+
+// checkHostnameOverride checks the name that a pod has instead of its own.
+func checkHostnameOverride(ps *check.Problems, p *field.Path, spec *corev1.PodSpec) {
+	if spec.HostnameOverride == nil {
+		return
+	}
+	at, name := p.Child("hostnameOverride"), *spec.HostnameOverride
+	ps.Allowed(!optional.Deref(spec.SetHostnameAsFQDN), at, "may not be specified when setHostnameAsFQDN is true")
+	ps.Allowed(!spec.HostNetwork, at, "may not be specified when hostNetwork is true")
+	ps.AtMostBytes(at, len(name), maxHostname)
+	ps.Subdomain(at, name)
+}
+
+// maxHostname is how long the kernel lets the name of a host be.
+const maxHostname = 64
 
 // checkNames checks everything in a pod that is a name of something outside.
 func checkNames(ps *check.Problems, p *field.Path, spec *corev1.PodSpec) {

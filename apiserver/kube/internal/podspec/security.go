@@ -43,6 +43,9 @@ func checkPodSecurity(ps *check.Problems, spec *field.Path, pod *corev1.PodSpec)
 	if sc.FSGroupChangePolicy != nil {
 		check.OneOf(ps, p.Child("fsGroupChangePolicy"), *sc.FSGroupChangePolicy, corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch)
 	}
+	if sc.SELinuxChangePolicy != nil { // the other one needs a feature gate that is off by default
+		check.OneOf(ps, p.Child("seLinuxChangePolicy"), *sc.SELinuxChangePolicy, corev1.SELinuxChangePolicyRecursive)
+	}
 	if sc.SupplementalGroupsPolicy != nil {
 		check.OneOf(ps, p.Child("supplementalGroupsPolicy"), *sc.SupplementalGroupsPolicy,
 			corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)
