@@ -38,9 +38,6 @@ func LimitRanges() apiserver.Resource {
 // completeLimitRange defaults the limit of containers to the maximum, and their request to the
 // limit or else to the minimum.
 func completeLimitRange(l *corev1.LimitRange) {
-	if len(l.Spec.Limits) == 0 {
-		l.Spec.Limits = nil // as in Kubernetes, which stores protobuf
-	}
 	for i := range l.Spec.Limits {
 		item := &l.Spec.Limits[i]
 		for _, list := range []corev1.ResourceList{item.Max, item.Min, item.Default, item.DefaultRequest, item.MaxLimitRequestRatio} {

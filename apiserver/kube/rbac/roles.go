@@ -19,7 +19,6 @@ import (
 func Roles() apiserver.Resource {
 	r := apiserver.For(kinds.Roles, apiserver.Resource{CreateOnUpdate: true})
 	r.Strategy = define.Strategy[*rbacv1.Role]{
-		Default:        func(role *rbacv1.Role) { noRules(&role.Rules) },
 		Validate:       validateRole,
 		ValidateUpdate: func(role, _ *rbacv1.Role) field.ErrorList { return validateRole(role) },
 	}.Erase()
@@ -32,20 +31,12 @@ func Roles() apiserver.Resource {
 func ClusterRoles() apiserver.Resource {
 	r := apiserver.For(kinds.ClusterRoles, apiserver.Resource{CreateOnUpdate: true})
 	r.Strategy = define.Strategy[*rbacv1.ClusterRole]{
-		Default:        func(role *rbacv1.ClusterRole) { noRules(&role.Rules) },
 		Validate:       validateClusterRole,
 		ValidateUpdate: func(role, _ *rbacv1.ClusterRole) field.ErrorList { return validateClusterRole(role) },
 	}.Erase()
 	r.Strategy.ValidateName = path.ValidatePathSegmentName
 	r.Columns = []apiserver.Column{column.CreatedAt[*rbacv1.ClusterRole]()}
 	return r
-}
-
-// noRules has no rules be null, as they are in Kubernetes, which stores protobuf.
-func noRules(rules *[]rbacv1.PolicyRule) {
-	if len(*rules) == 0 {
-		*rules = nil
-	}
 }
 
 // RoleBindings returns the resource of the kind RoleBinding.
