@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -234,7 +233,7 @@ func (q *request) validateMetadata(m, was metav1.Object, checks []MetadataCheck)
 		return validation.ValidateObjectMetaAccessor(m, q.kind.Namespaced, name, at)
 	}
 	change := validation.ValidateObjectMetaAccessorUpdate(m, was, at)
-	errs := slices.Concat(asNew(path.ValidatePathSegmentName), change)
+	errs := slices.Concat(asNew(PathSegmentName), change)
 	for _, check := range checks {
 		if check == CheckNew {
 			errs = append(errs, asNew(name)...)

@@ -3,6 +3,7 @@ package kubelet_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -298,10 +299,16 @@ func pids(t *testing.T, r *rig, in string) []int {
 	t.Helper()
 	var list []int
 	err := filepath.WalkDir("/sys/fs/cgroup/memory"+r.config.CgroupRoot, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // of a pod that has just ended
+		}
 		if err != nil || filepath.Base(path) != "cgroup.procs" || !strings.Contains(path, in) {
 			return err
 		}
 		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
+			return nil
+		}
 		for _, field := range strings.Fields(string(text)) {
 			pid, _ := strconv.Atoi(field)
 			list = append(list, pid)

@@ -13,7 +13,6 @@ import (
 	"github.com/planekit/planekit/apiserver/kube/internal/optional"
 	"github.com/planekit/planekit/kinds"
 	apiregistrationv1 "github.com/planekit/planekit/kinds/apiregistration"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -69,7 +68,7 @@ func APIServices() apiserver.Resource {
 			}, "spec", "metadata"),
 		},
 	})
-	r.Strategy.ValidateName = path.ValidatePathSegmentName
+	r.Strategy.ValidateName = apiserver.PathSegmentName
 	return r
 }
 

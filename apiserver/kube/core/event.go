@@ -10,7 +10,6 @@ import (
 	"github.com/planekit/planekit/apiserver/kube/internal/define"
 	"github.com/planekit/planekit/kinds"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -42,7 +41,7 @@ func Events() apiserver.Resource {
 		}.Erase(),
 	})
 	r.Strategy.GarbageCollection = apiserver.NoGarbageCollection
-	r.Strategy.ValidateName = path.ValidatePathSegmentName
+	r.Strategy.ValidateName = apiserver.PathSegmentName
 	return r
 }
 

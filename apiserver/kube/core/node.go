@@ -53,7 +53,10 @@ func Nodes() apiserver.Resource {
 }
 
 // dropNodeConfig drops the configuration of kubelets by objects, which Kubernetes had until v1.24.
-func dropNodeConfig(node *corev1.Node) { node.Spec.ConfigSource, node.Status.Config = nil, nil }
+func dropNodeConfig(node *corev1.Node) {
+	//lint:ignore SA1019 old clients still send it
+	node.Spec.ConfigSource, node.Status.Config = nil, nil
+}
 
 // completeNode defaults the allocatable resources to the capacity and keeps podCIDR equal to the
 // first of podCIDRs. A new node keeps its status, because a kubelet registers with it.

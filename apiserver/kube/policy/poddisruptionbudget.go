@@ -7,7 +7,6 @@ import (
 	"github.com/planekit/planekit/apiserver/kube/internal/define"
 	"github.com/planekit/planekit/kinds"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -39,7 +38,7 @@ func PodDisruptionBudgets() apiserver.Resource {
 			}),
 		},
 	})
-	r.Strategy.ValidateName = path.ValidatePathSegmentName
+	r.Strategy.ValidateName = apiserver.PathSegmentName
 	return r
 }
 

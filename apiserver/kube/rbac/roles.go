@@ -10,7 +10,6 @@ import (
 	"github.com/planekit/planekit/apiserver/kube/internal/optional"
 	"github.com/planekit/planekit/kinds"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -22,7 +21,7 @@ func Roles() apiserver.Resource {
 		Validate:       validateRole,
 		ValidateUpdate: func(role, _ *rbacv1.Role) field.ErrorList { return validateRole(role) },
 	}.Erase()
-	r.Strategy.ValidateName = path.ValidatePathSegmentName
+	r.Strategy.ValidateName = apiserver.PathSegmentName
 	r.Columns = []apiserver.Column{column.CreatedAt[*rbacv1.Role]()}
 	return r
 }
@@ -34,7 +33,7 @@ func ClusterRoles() apiserver.Resource {
 		Validate:       validateClusterRole,
 		ValidateUpdate: func(role, _ *rbacv1.ClusterRole) field.ErrorList { return validateClusterRole(role) },
 	}.Erase()
-	r.Strategy.ValidateName = path.ValidatePathSegmentName
+	r.Strategy.ValidateName = apiserver.PathSegmentName
 	r.Columns = []apiserver.Column{column.CreatedAt[*rbacv1.ClusterRole]()}
 	return r
 }
@@ -49,7 +48,7 @@ func RoleBindings() apiserver.Resource {
 			return append(validateRoleBinding(b.RoleRef, b.Subjects, true), sameRole(b.RoleRef, old.RoleRef)...)
 		},
 	}.Erase()
-	r.Strategy.ValidateName = path.ValidatePathSegmentName
+	r.Strategy.ValidateName = apiserver.PathSegmentName
 	r.Columns = bindingColumns("roleBinding", rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"],
 		func(b *rbacv1.RoleBinding) (rbacv1.RoleRef, []rbacv1.Subject) { return b.RoleRef, b.Subjects })
 	return r
@@ -67,7 +66,7 @@ func ClusterRoleBindings() apiserver.Resource {
 			return append(validateRoleBinding(b.RoleRef, b.Subjects, false), sameRole(b.RoleRef, old.RoleRef)...)
 		},
 	}.Erase()
-	r.Strategy.ValidateName = path.ValidatePathSegmentName
+	r.Strategy.ValidateName = apiserver.PathSegmentName
 	r.Columns = bindingColumns("clusterRoleBinding", rbacv1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"],
 		func(b *rbacv1.ClusterRoleBinding) (rbacv1.RoleRef, []rbacv1.Subject) { return b.RoleRef, b.Subjects })
 	return r
@@ -166,7 +165,7 @@ func validateRoleBinding(ref rbacv1.RoleRef, subjects []rbacv1.Subject, namespac
 	}
 	check.OneOf(&ps, p.Child("kind"), ref.Kind, kinds...)
 	if ps.Required(p.Child("name"), ref.Name) {
-		ps.Each(p.Child("name"), ref.Name, path.ValidatePathSegmentName(ref.Name, false))
+		ps.Each(p.Child("name"), ref.Name, apiserver.PathSegmentName(ref.Name, false))
 	}
 	for i, s := range subjects {
 		checkSubject(&ps, field.NewPath("subjects").Index(i), s, namespaced)
