@@ -9,9 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/planekit/planekit/kubelet/server"
+	"github.com/planekit/planekit/localcache"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // stamped is a line of a log file of some seconds ago.
@@ -255,4 +260,33 @@ func TestTailOfALargeLog(t *testing.T) {
 			t.Errorf("tail %d: %d lines from %s", n, count, first)
 		}
 	}
+}
+
+// late is a cache of pods that says for some time that the containers of a pod have not started.
+type late struct {
+	localcache.Reader[*corev1.Pod]
+	times atomic.Int32
+}
+
+func (l *late) Get(key string) (*corev1.Pod, bool) {
+	pod, ok := l.Reader.Get(key)
+	if !ok || l.times.Add(-1) < 0 {
+		return pod, ok
+	}
+	pod = pod.DeepCopy()
+	pod.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}}
+	return pod, true
+}
+
+// TestLogOfStarted: a client that has seen a container start gets its log, also if the cache has not seen it yet. One that
+// does not start is refused.
+func TestLogOfStarted(t *testing.T) {
+	cache := &late{Reader: localcache.NewMap(webPod())}
+	k := start(t, func(c *server.Config) { c.Pods = cache })
+	defer k.stop()
+	k.write("default_web_uid-web/c/0.log", "2026-01-02T03:04:05Z stdout F started\n")
+	cache.times.Store(3)
+	k.want("GET", "reader", logs, 200, "started\n")
+	cache.times.Store(1 << 20)
+	k.want("GET", "reader", logs, 400, "container \"c\" in pod \"web\" is waiting to start: ContainerCreating")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,11 +78,51 @@ func writeJSON(w http.ResponseWriter, value any) {
 
 // pod returns the pod in the path, or answers that it does not exist.
 func (s *Server) pod(w http.ResponseWriter, r *http.Request) (*corev1.Pod, bool) {
-	pod, ok := s.config.Pods.Get(podKey(r))
+	pod, ok := s.current(r)
 	if !ok {
 		refuse(w, fmt.Sprintf("pod %q does not exist", r.PathValue("pod")), http.StatusNotFound)
 	}
 	return pod, ok
+}
+
+// behind bounds the wait for the start of a container.
+const behind = time.Second
+
+// current returns the pod in the path. If the container in the path has not started, it waits a little: a client may have
+// seen the start at the API server, where this kubelet has written it, before the cache has.
+func (s *Server) current(r *http.Request) (*corev1.Pod, bool) {
+	pod, ok := s.config.Pods.Get(podKey(r))
+	if !ok || !mayStart(pod, r.PathValue("container")) {
+		return pod, ok
+	}
+	late := time.NewTimer(behind)
+	defer late.Stop()
+	tick := time.NewTicker(behind / 50)
+	defer tick.Stop()
+	for ok && mayStart(pod, r.PathValue("container")) {
+		select {
+		case <-tick.C:
+		case <-late.C:
+			return pod, ok
+		case <-r.Context().Done():
+			return pod, ok
+		}
+		pod, ok = s.config.Pods.Get(podKey(r))
+	}
+	return pod, ok
+}
+
+// mayStart reports whether a container of a pod may start at any moment.
+func mayStart(pod *corev1.Pod, name string) bool {
+	if containerSpec(pod, name) == nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return false
+	}
+	status := containerStatus(pod, name)
+	if status == nil {
+		return true
+	}
+	waiting := status.State.Waiting
+	return waiting != nil && (waiting.Reason == "ContainerCreating" || waiting.Reason == "PodInitializing") && status.LastTerminationState.Terminated == nil
 }
 
 // podKey returns the key of the pod in the path.

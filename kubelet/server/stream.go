@@ -122,7 +122,7 @@ func (s *Server) target(w http.ResponseWriter, r *http.Request, say words) (pod 
 		refuse(w, err.Error(), http.StatusBadRequest)
 		return nil, "", want, false
 	}
-	pod, ok = s.config.Pods.Get(podKey(r))
+	pod, ok = s.current(r)
 	if !ok {
 		refuse(w, noPod, http.StatusNotFound)
 		return nil, "", want, false
