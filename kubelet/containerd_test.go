@@ -3,14 +3,11 @@ package kubelet_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -292,33 +289,6 @@ func containerdLife(t *testing.T, r *rig) {
 func containerID(pod *corev1.Pod) string {
 	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
 	return id
-}
-
-// pids are the processes of a pod's cgroup below CgroupRoot.
-func pids(t *testing.T, r *rig, in string) []int {
-	t.Helper()
-	var list []int
-	err := filepath.WalkDir("/sys/fs/cgroup/memory"+r.config.CgroupRoot, func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // of a pod that has just ended
-		}
-		if err != nil || filepath.Base(path) != "cgroup.procs" || !strings.Contains(path, in) {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
-			return nil
-		}
-		for _, field := range strings.Fields(string(text)) {
-			pid, _ := strconv.Atoi(field)
-			list = append(list, pid)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
 }
 
 // kill kills the processes of a pod's only container.

@@ -1,10 +1,14 @@
 package kubelet_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -266,4 +270,31 @@ func containerdDeadline(t *testing.T, r *rig) {
 	})
 	eventually(t, "the processes have ended", func() bool { return len(pids(t, r, string(created.UID))) == 0 })
 	r.end(t, "deadline")
+}
+
+// pids are the processes of a pod's cgroup below CgroupRoot.
+func pids(t *testing.T, r *rig, in string) []int {
+	t.Helper()
+	var list []int
+	err := filepath.WalkDir("/sys/fs/cgroup/memory"+r.config.CgroupRoot, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // of a pod that has just ended
+		}
+		if err != nil || filepath.Base(path) != "cgroup.procs" || !strings.Contains(path, in) {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
+			return nil
+		}
+		for _, field := range strings.Fields(string(text)) {
+			pid, _ := strconv.Atoi(field)
+			list = append(list, pid)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
 }
