@@ -63,12 +63,7 @@ func (s *Server) Command(life context.Context, want Want, program func(context.C
 func (c *connection) command(ctx context.Context, want Want, program func(context.Context, Streams) (int32, error)) {
 	open, err := c.await(ctx, want.count())
 	if err != nil {
-		if status := open[corev1.StreamTypeError]; status != nil {
-			status.Write(statusOf(0, err)) // fails only if the client has gone
-			status.Close()
-		} else {
-			c.close()
-		}
+		c.refuseCommand(open, err)
 		return
 	}
 	streams := Streams{Stdin: eof{}, Stdout: io.Discard, Stderr: io.Discard, TTY: want.TTY}
@@ -122,6 +117,25 @@ func (c *connection) command(ctx context.Context, want Want, program func(contex
 			c.reset(stream)
 		}
 	}
+}
+
+// refuseCommand ends the streams of a command that does not begin, and says why.
+func (c *connection) refuseCommand(open map[string]*spdystream.Stream, err error) {
+	status := open[corev1.StreamTypeError]
+	if status == nil {
+		c.close()
+		return
+	}
+	for kind, stream := range open {
+		switch kind {
+		case corev1.StreamTypeStdin, corev1.StreamTypeResize:
+			c.reset(stream)
+		case corev1.StreamTypeStdout, corev1.StreamTypeStderr:
+			stream.Close() // a client waits for the end of each
+		}
+	}
+	status.Write(statusOf(0, err)) // fails only if the client has gone
+	status.Close()
 }
 
 // refuse resets further streams until ctx is done.
