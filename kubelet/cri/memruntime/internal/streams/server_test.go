@@ -222,6 +222,31 @@ func TestHalfOpen(t *testing.T) {
 	})
 }
 
+// TestEndedMeanwhile: a container that ends while a client opens its streams ends all of them at once, and says why.
+func TestEndedMeanwhile(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		life, end := context.WithCancel(t.Context())
+		c, _ := r.dial(r.url(r.server.Command(life, Want{Stdin: true, Stdout: true}, func(context.Context, Streams) (int32, error) {
+			t.Error("the program runs")
+			return 0, nil
+		})))
+		begun := time.Now()
+		open := c.open(t, nil, corev1.StreamTypeError, corev1.StreamTypeStdout)
+		end()
+		if out, err := io.ReadAll(open[corev1.StreamTypeStdout]); len(out) > 0 || err != nil {
+			t.Errorf("the output = %q, %v, want its end", out, err)
+		}
+		if status := readStatus(t, open[corev1.StreamTypeError]); !strings.Contains(status.Message, "the container has ended") {
+			t.Errorf("the status = %v, want that the container has ended", status)
+		}
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("it ended after %v, want at once", took)
+		}
+		<-c.done
+		c.end()
+	})
+}
+
 // TestHostileFrames: unexpected frames stop neither the program nor the end.
 func TestHostileFrames(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
