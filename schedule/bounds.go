@@ -29,7 +29,7 @@ func eachTerm(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodA
 }
 
 // MaxNodeTerms bounds the requirements of node affinity and the tolerations of a pod, each of which a decision compares
-// with all nodes. They count once more for each topology spread constraint, which asks which nodes count for it. A pod
+// with all nodes. They count once more for each topology spread constraint, which needs to know the nodes that count for it. A pod
 // with more fits no node, see [TooManyNodeTerms].
 const MaxNodeTerms = 2048
 

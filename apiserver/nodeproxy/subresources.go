@@ -84,7 +84,7 @@ func (p *Proxy) PortForward(parent runtime.Object) (http.Handler, error) {
 	}), nil
 }
 
-// upgrade leads to a path of the kubelet of the pod. A request that asks for no upgrade is refused.
+// upgrade leads to a path of the kubelet of the pod. A request without an upgrade is refused.
 func (p *Proxy) upgrade(w http.ResponseWriter, r *http.Request, pod *corev1.Pod, path string, query url.Values) error {
 	if pod.Spec.NodeName == "" {
 		return apierrors.NewBadRequest(fmt.Sprintf("pod %s does not have a host assigned", pod.Name))

@@ -204,7 +204,7 @@ func upgrade(protocol string) http.Header {
 	return http.Header{"Connection": {"Upgrade"}, "Upgrade": {protocol}}
 }
 
-// refusedRequests asks the API server.
+// refusedRequests sends requests to the API server.
 func refusedRequests(r *streamRun) error {
 	for _, path := range []string{
 		"/api/v1/namespaces/default/pods/shell-0/exec?command=true&stdout=true",
@@ -229,7 +229,7 @@ func refusedRequests(r *streamRun) error {
 	return nil
 }
 
-// refusedByKubelet asks the kubelet through the API server.
+// refusedByKubelet sends requests to the kubelet through the API server.
 func refusedByKubelet(r *streamRun) error {
 	for _, path := range []string{
 		"exec/default/shell-0/c?command=true&output=1",

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -139,9 +140,18 @@ func walk(t *testing.T, theirs, ours *pair.Side) {
 	for key, g := range w.groups {
 		lines = append(lines, fmt.Sprintf("%d times: %s\n  such as %s", g.count, key, g.example))
 	}
-	slices.Sort(lines)
-	for _, line := range lines[:min(len(lines), 200)] {
+	// Codes and headers come first, before the parts of a body, which begin with a dot.
+	slices.SortFunc(lines, func(a, b string) int {
+		_, x, _ := strings.Cut(a, " times: ")
+		_, y, _ := strings.Cut(b, " times: ")
+		return strings.Compare(y, x)
+	})
+	const most = 200
+	for _, line := range lines[:min(len(lines), most)] {
 		t.Error(line)
+	}
+	if len(lines) > most {
+		t.Errorf("%d further kinds of differences are not shown, want none", len(lines)-most)
 	}
 	if *part == 1 {
 		allowances.Used(t)
