@@ -60,7 +60,7 @@ func ResourcesFor(c Config) []apiserver.Resource {
 		resource, s := all[i].Plural+"."+all[i].Group, &all[i].Strategy
 		s.ShowDeleted, s.Warnings = slices.Contains(shownDeleted, resource), warn.For(resource)
 		s.MetadataChecks = metadataChecks[resource]
-		s.QualifiedFinalizers = !slices.Contains(anyFinalizers, all[i].Group)
+		s.QualifiedFinalizers = !slices.Contains(anyFinalizers, all[i].Group) && resource != "events."
 		for j, sub := range all[i].Subresources {
 			if status, ok := sub.(apiserver.Status); ok {
 				status.Strategy.MetadataChecks = metadataChecks[resource+"/"+sub.SubresourceName()]
