@@ -52,7 +52,11 @@ func (d *diff) addSide(p *plan, list side, left bool) error {
 	if list.presence != there {
 		return nil
 	}
-	for i := range list.Len() {
+	// Items point to their elements, so what is copied to make room would stay as long as they do.
+	n := list.Len()
+	d.items, d.elems = slices.Grow(d.items, n), slices.Grow(d.elems, n)
+	d.parts = slices.Grow(d.parts, n*max(1, len(p.keys)))
+	for i := range n {
 		from := len(d.parts)
 		kind := byKeys
 		if p.how == values {
