@@ -425,6 +425,36 @@ func TestWatchesStream(t *testing.T) {
 	}
 }
 
+// TestHeadersBetweenHops: a client that has the proxy drop headers, or that names a user in trailers, is still who it is.
+func TestHeadersBetweenHops(t *testing.T) {
+	s := start(t, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, r.Header["X-Remote-User"], r.Header["X-Remote-Group"], r.Trailer)
+	})
+	s.ready(t)
+	for _, headers := range []string{
+		"Connection: X-Remote-User, X-Remote-Group\r\nX-Remote-User: root\r\nContent-Length: 0\r\n\r\n",
+		"Connection: close\r\nConnection: x-remote-user\r\nContent-Length: 0\r\n\r\n",
+		"Transfer-Encoding: chunked\r\nTrailer: X-Remote-User, X-Remote-Group\r\n\r\n2\r\n{}\r\n0\r\nX-Remote-User: root\r\nX-Remote-Group: evil\r\n\r\n",
+	} {
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(s.server.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\n%s", nodesPath, s.server.Token, headers)
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if want := "[admin] [system:masters system:authenticated] map[]"; response.StatusCode != 200 || err != nil || string(body) != want {
+			t.Errorf("POST with %q = %d %q, %v, want %q", headers, response.StatusCode, body, err, want)
+		}
+	}
+}
+
 func TestUpgrade(t *testing.T) {
 	s := start(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 1 || r.Header.Get("Upgrade") != "echo" {

@@ -48,6 +48,7 @@ func (b *backend) pass(w http.ResponseWriter, r *http.Request) {
 			p.Out.URL.Scheme, p.Out.URL.Host = to.Scheme, to.Host
 			p.Out.Host = to.Host
 			identifyTo(p.Out.Header, u)
+			p.Out.Trailer = nil // some servers read trailers as headers
 			p.SetXForwarded()
 		},
 		ErrorHandler: b.broken,

@@ -186,34 +186,22 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestManyCostlyClients: while 50 clients send a role of 6 kB that has 27 million parts, and others
-// with 40,000 errors, the server stays up, other users are served, and memory is bounded.
+// TestManyCostlyClients: while 50 clients send a role of 6 kB that has 27 million parts, roles with 40,000 errors, and custom
+// objects whose items multiply with a default and with an enum, the server stays up, other users are served, and memory is bounded.
 func TestManyCostlyClients(t *testing.T) {
-	b := newBench(t)
-	words := func(prefix string) []string {
-		var all []string
-		for i := range 300 {
-			all = append(all, fmt.Sprint(prefix, i))
-		}
-		return all
-	}
-	role := func(rules ...any) []byte {
-		return []byte(toJSON(map[string]any{"metadata": map[string]any{"name": "wide"}, "rules": rules}))
-	}
-	wide := role(map[string]any{"apiGroups": words("g"), "resources": words("r"), "verbs": words("v")})
-	wrong := role(slices.Repeat([]any{map[string]any{}}, 20_000)...)
-	const path = "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/roles"
+	b := newBench(t, planetest.CustomResources())
+	requests := slices.Concat(costlyRoles(), b.costlyObjects())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var clients sync.WaitGroup
 	var answered atomic.Int64
 	for i := range 50 {
-		body := [][]byte{wide, wrong}[i%2]
+		r := requests[i%len(requests)]
 		clients.Go(func() {
-			_, err := b.ann.Do(ctx, client.Request{Method: "POST", Path: path, Query: url.Values{"dryRun": {"All"}}, Body: body})
+			_, err := b.ann.Do(ctx, r)
 			var status apierrors.APIStatus
 			if !errors.As(err, &status) || status.Status().Code >= 500 {
-				t.Errorf("POST %.40s... = %.300v, want a refusal", body, err)
+				t.Errorf("POST %s %.40s... = %.300v, want a refusal", r.Path, r.Body, err)
 			}
 			answered.Add(1)
 		})
@@ -237,6 +225,77 @@ func TestManyCostlyClients(t *testing.T) {
 	}
 	if slowest > 5*time.Second {
 		t.Errorf("a request of another user takes %v, want less than 5s", slowest)
+	}
+}
+
+// costlyRoles are requests for a role whose lists multiply and for one with many errors.
+func costlyRoles() []client.Request {
+	words := func(prefix string) []string {
+		var all []string
+		for i := range 300 {
+			all = append(all, fmt.Sprint(prefix, i))
+		}
+		return all
+	}
+	role := func(rules ...any) client.Request {
+		return client.Request{
+			Method: "POST", Path: "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/roles", Query: url.Values{"dryRun": {"All"}},
+			Body: []byte(toJSON(map[string]any{"metadata": map[string]any{"name": "wide"}, "rules": rules})),
+		}
+	}
+	return []client.Request{
+		role(map[string]any{"apiGroups": words("g"), "resources": words("r"), "verbs": words("v")}),
+		role(slices.Repeat([]any{map[string]any{}}, 20_000)...),
+	}
+}
+
+// costlyObjects installs two definitions and returns requests for objects of them whose items multiply with their schema.
+func (b *bench) costlyObjects() (all []client.Request) {
+	var enum []string
+	for i := range 3000 {
+		enum = append(enum, fmt.Sprint("value-", i))
+	}
+	for name, kind := range map[string]struct {
+		items map[string]any
+		spec  []any
+	}{
+		"defaults": {
+			map[string]any{"type": "object", "properties": map[string]any{"a": map[string]any{"type": "string", "default": strings.Repeat("x", 50_000)}}},
+			slices.Repeat([]any{map[string]any{}}, 19_000),
+		},
+		"enums": {map[string]any{"type": "string", "enum": enum}, slices.Repeat([]any{"x"}, 3000)},
+	} {
+		schema := map[string]any{"type": "object", "properties": map[string]any{"spec": map[string]any{"type": "array", "items": kind.items}}}
+		b.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", map[string]any{
+			"metadata": map[string]any{"name": name + ".example.com"},
+			"spec": map[string]any{
+				"group": "example.com", "scope": "Namespaced", "names": map[string]any{"plural": name, "kind": strings.ToUpper(name)},
+				"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": schema}}},
+			},
+		})
+		all = append(all, client.Request{
+			Method: "POST", Path: "/apis/example.com/v1/namespaces/shop/" + name, Query: url.Values{"dryRun": {"All"}},
+			Body: []byte(toJSON(map[string]any{"apiVersion": "example.com/v1", "kind": strings.ToUpper(name), "metadata": map[string]any{"name": "x"}, "spec": kind.spec})),
+		})
+	}
+	b.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", map[string]any{
+		"metadata": map[string]any{"name": "examples", "labels": map[string]any{"rbac.authorization.k8s.io/aggregate-to-admin": "true"}},
+		"rules":    []any{map[string]any{"apiGroups": []string{"example.com"}, "resources": []string{"*"}, "verbs": []string{"*"}}},
+	})
+	for _, r := range all {
+		planetest.Eventually(b.t, func() error {
+			_, err := b.ann.Do(b.t.Context(), client.Request{Path: r.Path})
+			return err
+		})
+	}
+	return all
+}
+
+// create creates an object as the administrator.
+func (b *bench) create(path string, object any) {
+	b.t.Helper()
+	if _, err := b.root.Do(b.t.Context(), client.Request{Method: "POST", Path: path, Body: []byte(toJSON(object))}); err != nil {
+		b.t.Fatalf("POST %s = %v, want nil", path, err)
 	}
 }
 
