@@ -82,9 +82,7 @@ type: Normal`), map[string]string{
 	expectFields(t, "nodes", &corev1.Node{}, map[string]string{"spec.unschedulable": "false"})
 	expectFields(t, "services", &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "None", Type: "NodePort"}},
 		map[string]string{"spec.clusterIP": "None", "spec.type": "NodePort"})
-	expectFields(t, "ipaddresses", kindtest.Decode(t, resource("ipaddresses").New, `{spec: {parentRef: {group: g, resource: r, namespace: s, name: a}}}`), map[string]string{
-		"spec.parentRef.group": "g", "spec.parentRef.resource": "r", "spec.parentRef.namespace": "s", "spec.parentRef.name": "a",
-	})
+	expectFields(t, "ipaddresses", nil, nil) // as in Kubernetes, which takes metadata.namespace therefore
 	expectFields(t, "clustertrustbundles", kindtest.Decode(t, resource("clustertrustbundles").New, `{spec: {signerName: example.com/ca}}`),
 		map[string]string{"spec.signerName": "example.com/ca"})
 	expectFields(t, "replicationcontrollers", &corev1.ReplicationController{Status: corev1.ReplicationControllerStatus{Replicas: 3}},

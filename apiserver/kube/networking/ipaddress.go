@@ -33,12 +33,6 @@ func IPAddresses() apiserver.Resource {
 			column.Text("ParentRef", networkingv1.IPAddressSpec{}.SwaggerDoc()["parentRef"], parentText),
 			column.Age[*networkingv1.IPAddress](),
 		},
-		Fields: define.Fields[*networkingv1.IPAddress]{
-			"spec.parentRef.group":     func(ip *networkingv1.IPAddress) string { return parentOf(ip).Group },
-			"spec.parentRef.resource":  func(ip *networkingv1.IPAddress) string { return parentOf(ip).Resource },
-			"spec.parentRef.namespace": func(ip *networkingv1.IPAddress) string { return parentOf(ip).Namespace },
-			"spec.parentRef.name":      func(ip *networkingv1.IPAddress) string { return parentOf(ip).Name },
-		}.Erase(),
 	})
 	r.Strategy.ValidateName = ipAddressName
 	return r
