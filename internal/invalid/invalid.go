@@ -10,6 +10,7 @@ package invalid
 import (
 	"fmt"
 	"reflect"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,20 +23,23 @@ const (
 	maxErrors = 250
 	maxSize   = 128 << 10
 	maxOne    = 32 << 10
+	// maxWasted is how many bytes of errors that are too large are made to find that out. After that, errors leave out
+	// their values unseen.
+	maxWasted = 4 << 20
 )
 
 // Most is the number of errors after which a validator may stop: no object shows so many.
 const Most = 10_000
 
 // Object returns the error of an object with invalid fields. It lists the first errors, and counts
-// those for which there is no room. An error that would be too large leaves out its value.
+// those for which there is no room. An error that would be too large leaves out its value and the end of its detail.
 func Object(kind schema.GroupKind, name string, errs field.ErrorList) error {
 	var listed field.ErrorList
-	size := 0
+	size, wasted := 0, 0
 	tooLarge := map[identity]bool{}
 	for _, e := range errs {
 		value := identityOf(e.BadValue)
-		if tooLarge[value] {
+		if long, ok := e.BadValue.(string); ok && len(long) > maxOne || tooLarge[value] || wasted > maxWasted {
 			e = withoutValue(e)
 		}
 		text := e.Error()
@@ -43,7 +47,11 @@ func Object(kind schema.GroupKind, name string, errs field.ErrorList) error {
 			if value != (identity{}) {
 				tooLarge[value] = true
 			}
+			wasted += len(text)
 			e = withoutValue(e)
+			if len(e.Detail) > maxOne {
+				e.Detail = strings.ToValidUTF8(e.Detail[:maxOne], "") + "..."
+			}
 			text = e.Error()
 		}
 		if size += len(text); len(listed) > 0 && (size > maxSize || len(listed) == maxErrors) {

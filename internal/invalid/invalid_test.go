@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,6 +37,7 @@ func TestObject(t *testing.T) {
 		{"many", many, "and at least 99750 other errors"},
 		{"large", large, "is not a name]"},
 		{"one", large[:1], "is not a name"},
+		{"long details", field.ErrorList{field.Forbidden(at(0), strings.Repeat("x", 1<<20))}, "xx..."},
 	} {
 		err := invalid.Object(kind, "web", c.errs)
 		var status apierrors.APIStatus
@@ -68,5 +70,31 @@ func TestSharedValue(t *testing.T) {
 	}
 	if want := "is wrong and 750 other errors"; !strings.Contains(err.Error(), "750 other errors") {
 		t.Errorf("Object(1000 errors) = %.300v, want %q", err, want)
+	}
+}
+
+// TestLongValues: a thousand errors with texts, or with different structs, that are too large to show take about the memory
+// of a few.
+func TestLongValues(t *testing.T) {
+	type pod struct{ Names []string }
+	names := slices.Repeat([]string{"0123456789"}, 10_000)
+	for name, value := range map[string]func() any{
+		"texts":   func() any { return strings.Repeat("x", 200<<10) },
+		"structs": func() any { return pod{slices.Clone(names)} },
+	} {
+		var errs field.ErrorList
+		for range 1000 {
+			errs = append(errs, field.Invalid(field.NewPath("spec"), value(), "is wrong"))
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := invalid.Object(schema.GroupKind{Kind: "Pod"}, "web", errs)
+		runtime.ReadMemStats(&after)
+		if got, most := after.TotalAlloc-before.TotalAlloc, uint64(40<<20); got > most {
+			t.Errorf("Object(1000 errors with %s) allocates %d bytes, want at most %d", name, got, most)
+		}
+		if want := `Pod "web" is invalid: spec: Invalid value: is wrong and 750 other errors`; err.Error() != want {
+			t.Errorf("Object(1000 errors with %s) = %.100v, want %s", name, err, want)
+		}
 	}
 }

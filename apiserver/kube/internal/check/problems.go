@@ -27,6 +27,9 @@ type Problems struct {
 	List field.ErrorList
 }
 
+// full reports that no further error is kept, so that none need be made.
+func (ps *Problems) full() bool { return len(ps.List) >= invalid.Most }
+
 // Add adds errors, as far as there is room: few of very many are shown.
 func (ps *Problems) Add(errs ...*field.Error) {
 	errs = errs[:min(len(errs), max(0, invalid.Most-len(ps.List)))]
@@ -40,30 +43,30 @@ func (ps *Problems) Add(errs ...*field.Error) {
 func (ps *Problems) All(errs field.ErrorList) { ps.Add(errs...) }
 
 // Valid adds Invalid unless ok. Like the next three it makes its error only then: most values are
-// right, and an error spells out its path.
+// right, and an error spells out its path. Nor is one made for which there is no room.
 func (ps *Problems) Valid(ok bool, p *field.Path, value any, message string) {
-	if !ok {
+	if !ok && !ps.full() {
 		ps.Add(field.Invalid(p, value, message))
 	}
 }
 
 // Allowed adds Forbidden unless ok.
 func (ps *Problems) Allowed(ok bool, p *field.Path, message string) {
-	if !ok {
+	if !ok && !ps.full() {
 		ps.Add(field.Forbidden(p, message))
 	}
 }
 
 // Unique adds Duplicate unless ok.
 func (ps *Problems) Unique(ok bool, p *field.Path, value any) {
-	if !ok {
+	if !ok && !ps.full() {
 		ps.Add(field.Duplicate(p, value))
 	}
 }
 
 // Present adds Required unless ok.
 func (ps *Problems) Present(ok bool, p *field.Path, message string) {
-	if !ok {
+	if !ok && !ps.full() {
 		ps.Add(field.Required(p, message))
 	}
 }
@@ -84,7 +87,7 @@ func (ps *Problems) AtMostBytes(p *field.Path, n, limit int) {
 
 // Required adds an error for an empty value and reports whether there is a value.
 func (ps *Problems) Required(p *field.Path, value string) bool {
-	if value == "" {
+	if value == "" && !ps.full() {
 		ps.Add(field.Required(p, ""))
 	}
 	return value != ""
@@ -93,7 +96,7 @@ func (ps *Problems) Required(p *field.Path, value string) bool {
 // Each adds one Invalid for every message.
 func (ps *Problems) Each(p *field.Path, value any, messages []string) {
 	for _, m := range messages {
-		ps.Add(field.Invalid(p, value, m))
+		ps.Valid(false, p, value, m)
 	}
 }
 

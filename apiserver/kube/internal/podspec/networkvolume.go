@@ -102,9 +102,10 @@ func checkQuobyte(ps *check.Problems, p *field.Path, v *corev1.VolumeSource) {
 	case len(q.Tenant) > longest:
 		ps.Add(field.Required(p.Child("tenant"), "must be a UUID and may not exceed a length of 64 characters"))
 	default:
+		at := p.Child("registry")
 		for pair := range strings.SplitSeq(q.Registry, ",") {
 			_, _, err := net.SplitHostPort(pair)
-			ps.Valid(err == nil, p.Child("registry"), q.Registry, pairs)
+			ps.Valid(err == nil, at, q.Registry, pairs)
 		}
 	}
 	ps.Required(p.Child("volume"), v.Quobyte.Volume)
