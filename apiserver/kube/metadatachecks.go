@@ -25,7 +25,8 @@ csistoragecapacities.storage.k8s.io storageclasses.storage.k8s.io`, []apiserver.
 		{`limitranges. endpointslices.discovery.k8s.io flowschemas.flowcontrol.apiserver.k8s.io prioritylevelconfigurations.flowcontrol.apiserver.k8s.io
 csinodes.storage.k8s.io volumeattachments.storage.k8s.io mutatingadmissionpolicies.admissionregistration.k8s.io mutatingadmissionpolicybindings.admissionregistration.k8s.io
 mutatingwebhookconfigurations.admissionregistration.k8s.io validatingadmissionpolicies.admissionregistration.k8s.io validatingadmissionpolicybindings.admissionregistration.k8s.io validatingwebhookconfigurations.admissionregistration.k8s.io`, []apiserver.MetadataCheck{apiserver.CheckNew}},
-		{`events. poddisruptionbudgets.policy poddisruptionbudgets.policy/status cronjobs.batch/status`, []apiserver.MetadataCheck{}},
+		{`events. poddisruptionbudgets.policy poddisruptionbudgets.policy/status cronjobs.batch/status
+flowschemas.flowcontrol.apiserver.k8s.io/status prioritylevelconfigurations.flowcontrol.apiserver.k8s.io/status`, []apiserver.MetadataCheck{}},
 	} {
 		for resource := range strings.FieldsSeq(of.resources) {
 			all[resource] = of.checks

@@ -187,6 +187,9 @@ func (c *Config) bind(ctx context.Context, account *corev1.ServiceAccount, ref *
 	if ref == nil {
 		return nil
 	}
+	if ref.Name == "" {
+		return apierrors.NewBadRequest("Name parameter required.")
+	}
 	var err error
 	var bound *serviceaccount.Ref
 	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)

@@ -143,6 +143,7 @@ func TestBinding(t *testing.T) {
 			refused: `cannot bind token for serviceaccount "web" to pod running with different serviceaccount name.`},
 		{name: "made anew", spec: bound("v1", "Secret", "key", "uid-old"),
 			refused: "the UID in the bound object reference (uid-old) does not match the UID in record"},
+		{name: "no name", spec: bound("v1", "Node", "", ""), refused: "Name parameter required."},
 		{name: "kind", spec: bound("apps/v1", "Deployment", "web", ""), refused: "cannot bind token to object of type apps/v1, Kind=Deployment"},
 	} {
 		answer, err := ask(config(), jane, test.spec)

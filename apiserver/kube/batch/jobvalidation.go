@@ -183,7 +183,11 @@ func validateJobUpdate(job, old *batchv1.Job) field.ErrorList {
 			"can only be modified in tandem with spec.parallelism")
 	}
 	ps.Immutable(p.Child("selector"), now.Selector, before.Selector)
-	ps.Immutable(p.Child("template"), &now.Template, withPlacementOf(old, &now.Template))
+	if waits(old) {
+		ps.Immutable(p.Child("template", "spec"), &now.Template.Spec, withPlacementOf(&now.Template.Spec, &before.Template.Spec))
+	} else {
+		ps.Immutable(p.Child("template"), &now.Template, &before.Template)
+	}
 	ps.Immutable(p.Child("completionMode"), now.CompletionMode, before.CompletionMode)
 	ps.Immutable(p.Child("podFailurePolicy"), now.PodFailurePolicy, before.PodFailurePolicy)
 	ps.Immutable(p.Child("backoffLimitPerIndex"), now.BackoffLimitPerIndex, before.BackoffLimitPerIndex)
@@ -192,34 +196,44 @@ func validateJobUpdate(job, old *batchv1.Job) field.ErrorList {
 	return ps.List
 }
 
-// withPlacementOf returns the template of old. Where that is suspended and has
-// not run, a queue may still decide where it will: what it may set is taken from
-// now.
-func withPlacementOf(old *batchv1.Job, now *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
-	t := old.Spec.Template.DeepCopy()
-	waiting := old.Status.StartTime == nil || jobIs(old, batchv1.JobSuspended)
-	if !optional.Deref(old.Spec.Suspend) || !waiting || old.Status.Active > 0 {
-		return t
-	}
-	t.Labels, t.Annotations = now.Labels, now.Annotations
-	t.Spec.NodeSelector, t.Spec.Tolerations = now.Spec.NodeSelector, now.Spec.Tolerations
-	t.Spec.SchedulingGates = now.Spec.SchedulingGates
+// waits reports whether a job is suspended and does not run, so that a queue may still decide what its pods are like and where
+// they go. Metadata of their template is then free, as in Kubernetes.
+func waits(job *batchv1.Job) bool {
+	stopped := job.Status.StartTime == nil || jobIs(job, batchv1.JobSuspended)
+	return optional.Deref(job.Spec.Suspend) && stopped && job.Status.Active == 0
+}
+
+// withPlacementOf returns the spec old, with what a queue decides taken from now.
+func withPlacementOf(now, old *corev1.PodSpec) *corev1.PodSpec {
+	s := old.DeepCopy()
+	s.NodeSelector, s.Tolerations, s.SchedulingGates = now.NodeSelector, now.Tolerations, now.SchedulingGates
 	var affinity corev1.Affinity
-	if t.Spec.Affinity != nil {
-		affinity = *t.Spec.Affinity
+	if s.Affinity != nil {
+		affinity = *s.Affinity
 	}
 	affinity.NodeAffinity = nil
-	if now.Spec.Affinity != nil {
-		affinity.NodeAffinity = now.Spec.Affinity.NodeAffinity
+	if now.Affinity != nil {
+		affinity.NodeAffinity = now.Affinity.NodeAffinity
 	}
-	t.Spec.Affinity = &affinity
+	s.Affinity = &affinity
 	if affinity == (corev1.Affinity{}) {
-		t.Spec.Affinity = nil
+		s.Affinity = nil
 	}
-	for i := range min(len(t.Spec.Containers), len(now.Spec.Containers)) {
-		t.Spec.Containers[i].Resources = now.Spec.Containers[i].Resources
+	takeResources(now.Containers, s.Containers)
+	takeResources(now.InitContainers, s.InitContainers)
+	return s
+}
+
+// takeResources sets the resources of old containers where those of now are the same otherwise.
+func takeResources(now, old []corev1.Container) {
+	if len(now) != len(old) {
+		return
 	}
-	return t
+	for i := range old {
+		if old[i].Name == now[i].Name {
+			old[i].Resources = now[i].Resources
+		}
+	}
 }
 
 // validateJobStatus keeps the status consistent for every client: a finished job stays finished.

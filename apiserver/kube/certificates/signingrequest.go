@@ -39,8 +39,7 @@ func CertificateSigningRequests() apiserver.Resource {
 		},
 	}.Erase()
 	strategy.PrepareForCreate = prepareRequest
-	// Any name that a path can hold is valid.
-	strategy.ValidateName = func(string, bool) []string { return nil }
+	strategy.ValidateName = apiserver.PathSegmentName
 	return apiserver.For(kinds.CertificateSigningRequests, apiserver.Resource{
 		Strategy: strategy,
 		Columns: []apiserver.Column{

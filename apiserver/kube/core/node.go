@@ -160,6 +160,10 @@ func validateNode(node *corev1.Node) field.ErrorList {
 	// Upstream looks for taints at this path, although they are in the spec.
 	checkTaints(&ps, field.NewPath("metadata", "taints"), node.Spec.Taints)
 	checkNodeStatus(&ps, &node.Status)
+	if swap := node.Status.NodeInfo.Swap; swap != nil && swap.Capacity != nil {
+		// Upstream has this path too.
+		ps.Valid(*swap.Capacity > 0, field.NewPath("metadata", "nodeSwapStatus", "capacity"), *swap.Capacity, "must be greater than zero")
+	}
 	checkPodCIDRs(&ps, field.NewPath("spec", "podCIDRs"), node.Spec.PodCIDRs)
 	return ps.List
 }
