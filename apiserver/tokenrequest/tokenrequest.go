@@ -187,13 +187,12 @@ func (c *Config) bind(ctx context.Context, account *corev1.ServiceAccount, ref *
 	if ref == nil {
 		return nil
 	}
-	if ref.Name == "" {
-		return apierrors.NewBadRequest("Name parameter required.")
-	}
 	var err error
 	var bound *serviceaccount.Ref
 	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 	switch {
+	case ref.Name == "" && kind.Group == "" && slices.Contains([]string{"Pod", "Secret", "Node"}, kind.Kind):
+		err = apierrors.NewBadRequest("Name parameter required.")
 	case kind.Group == "" && kind.Kind == "Pod":
 		err = c.bindPod(ctx, account, ref.Name, grant)
 		bound = grant.Pod

@@ -123,7 +123,7 @@ func checkCompletionMode(ps *check.Problems, p *field.Path, spec *batchv1.JobSpe
 	}
 	failed, perIndex := spec.MaxFailedIndexes, spec.BackoffLimitPerIndex
 	maxFailed := p.Child("maxFailedIndexes")
-	if optional.Deref(spec.CompletionMode) == batchv1.NonIndexedCompletion {
+	if spec.CompletionMode == nil || *spec.CompletionMode == batchv1.NonIndexedCompletion {
 		ps.Valid(perIndex == nil, p.Child("backoffLimitPerIndex"), optional.Deref(perIndex), "requires indexed completion mode")
 		ps.Valid(failed == nil, maxFailed, optional.Deref(failed), "requires indexed completion mode")
 	}

@@ -140,8 +140,7 @@ func accessText(modes []corev1.PersistentVolumeAccessMode) string {
 
 func validatePersistentVolume(v *corev1.PersistentVolume) field.ErrorList {
 	var ps check.Problems
-	p := field.NewPath("spec")
-	checkPersistentVolume(&ps, p, &v.Spec)
+	checkPersistentVolume(&ps, field.NewPath("spec"), &v.Spec)
 	if _, ok := v.Annotations[corev1.MountOptionAnnotation]; ok {
 		ps.Allowed(podspec.MountsWithOptions(&v.Spec), field.NewPath("metadata", "annotations", corev1.MountOptionAnnotation),
 			"may not specify mount options for this volume type")
@@ -198,7 +197,7 @@ func checkCapacity(ps *check.Problems, p *field.Path, capacity corev1.ResourceLi
 
 func validatePersistentVolumeUpdate(v, old *corev1.PersistentVolume) field.ErrorList {
 	ps := check.Problems{List: validatePersistentVolume(v)}
-	ps.All(validatePersistentVolume(v)) // as often as upstream says it
+	checkPersistentVolume(&ps, field.NewPath("spec"), &v.Spec) // once more, as upstream says it
 	now := v.Spec.PersistentVolumeSource.DeepCopy()
 	if was := old.Spec.CSI; was != nil && now.CSI != nil && was.ControllerExpandSecretRef == nil {
 		now.CSI.ControllerExpandSecretRef = nil // it may be added

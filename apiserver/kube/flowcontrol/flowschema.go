@@ -64,7 +64,7 @@ func FlowSchemas() apiserver.Resource {
 		Subresources: []apiserver.Subresource{
 			define.Status(define.Strategy[*schema]{
 				Update: func(s, old *schema) {
-					metav1.ResetObjectMetaForStatus(&s.ObjectMeta, &old.ObjectMeta)
+					keepMetadata(&s.ObjectMeta, &old.ObjectMeta)
 					old.Spec.DeepCopyInto(&s.Spec)
 				},
 				ValidateUpdate: func(s, _ *schema) field.ErrorList {
@@ -249,4 +249,11 @@ func wrongPath(path string) string {
 		return "wildcard can only do suffix matching"
 	}
 	return ""
+}
+
+// keepMetadata undoes a change of metadata, but for what the server itself keeps there.
+func keepMetadata(now, old *metav1.ObjectMeta) {
+	managed, version := now.ManagedFields, now.ResourceVersion
+	old.DeepCopyInto(now)
+	now.ManagedFields, now.ResourceVersion = managed, version
 }

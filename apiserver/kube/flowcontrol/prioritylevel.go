@@ -12,7 +12,6 @@ import (
 	"github.com/planekit/planekit/kinds"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -68,7 +67,7 @@ func PriorityLevelConfigurations() apiserver.Resource {
 		Subresources: []apiserver.Subresource{
 			define.Status(define.Strategy[*level]{
 				Update: func(l, old *level) {
-					metav1.ResetObjectMetaForStatus(&l.ObjectMeta, &old.ObjectMeta)
+					keepMetadata(&l.ObjectMeta, &old.ObjectMeta)
 					old.Spec.DeepCopyInto(&l.Spec)
 				},
 				ValidateUpdate: func(l, _ *level) field.ErrorList {

@@ -102,14 +102,15 @@ func checkEphemeralFields(ps *check.Problems, at *field.Path, c *corev1.Containe
 		path string
 		set  bool
 	}{
-		{"ports", len(c.Ports) > 0},
+		{"ports", c.Ports != nil}, // an empty list too, as upstream
+		{"resources", c.Resources.Limits != nil || c.Resources.Requests != nil || c.Resources.Claims != nil},
+		{"resizePolicy", c.ResizePolicy != nil},
+		{"restartPolicy", c.RestartPolicy != nil},
+		{"restartPolicyRules", c.RestartPolicyRules != nil},
 		{"livenessProbe", c.LivenessProbe != nil},
 		{"readinessProbe", c.ReadinessProbe != nil},
 		{"startupProbe", c.StartupProbe != nil},
 		{"lifecycle", c.Lifecycle != nil},
-		{"resources", len(c.Resources.Limits)+len(c.Resources.Requests)+len(c.Resources.Claims) > 0},
-		{"resizePolicy", len(c.ResizePolicy) > 0},
-		{"restartPolicyRules", c.RestartPolicyRules != nil},
 	} {
 		ps.Allowed(!f.set, at.Child(f.path), "cannot be set for an Ephemeral Container")
 	}

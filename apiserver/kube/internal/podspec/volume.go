@@ -258,6 +258,8 @@ func checkDownwardFile(ps *check.Problems, p *field.Path, item *corev1.DownwardA
 		at := p.Child("resourceFieldRef")
 		if ps.Required(at.Child("containerName"), item.ResourceFieldRef.ContainerName) {
 			checkResourceRef(ps, at, item.ResourceFieldRef)
+		} else {
+			checkDivisor(ps, at.Child("divisor"), item.ResourceFieldRef)
 		}
 	default:
 		ps.Add(field.Required(p, "one of fieldRef and resourceFieldRef is required"))
