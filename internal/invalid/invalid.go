@@ -23,7 +23,7 @@ const (
 	maxErrors = 250
 	maxSize   = 128 << 10
 	maxOne    = 32 << 10
-	// maxWasted is how many bytes of errors that are too large are made to find that out. After that, errors leave out
+	// maxWasted bounds the errors that are made only to find out that they are too large. After that, errors leave out
 	// their values unseen.
 	maxWasted = 4 << 20
 )
