@@ -52,6 +52,8 @@ func TestContainerdHostile(t *testing.T) {
 		ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/actor", "exists", "/actor"}}},
 		PeriodSeconds: 1, TimeoutSeconds: 2, FailureThreshold: 3,
 	}
+	// With a request it is the last to be evicted, also at the moment at which the kernel has killed the one that uses more.
+	bystander.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("16Mi")}
 	r.api.create(bystander)
 	up := r.api.await(t, "bystander", "running", running)
 	for _, test := range []struct {
