@@ -204,7 +204,17 @@ func (q *request) validateNew(obj runtime.Object) error {
 	if err := budget.From(q.r.Context()).Err(); err != nil {
 		return err // errs are not complete
 	}
-	// The name becomes a part of the storage key, whatever ValidateName thinks.
+	// The name becomes a part of the storage key, whatever ValidateName thinks. As in kube-apiserver this is looked at last.
+	if len(errs) == 0 {
+		for _, one := range []struct {
+			field, value string
+			prefix       bool
+		}{{"generateName", m.GetGenerateName(), true}, {"name", m.GetName(), false}} {
+			for _, problem := range PathSegmentName(one.value, one.prefix) {
+				errs = append(errs, field.Invalid(field.NewPath("metadata", one.field), one.value, problem))
+			}
+		}
+	}
 	if len(errs) == 0 && requestline.CheckSegment(m.GetName()) != nil {
 		errs = field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), m.GetName(), "must be usable as a path segment")}
 	}

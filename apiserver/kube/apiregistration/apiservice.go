@@ -13,7 +13,6 @@ import (
 	"github.com/planekit/planekit/apiserver/kube/internal/optional"
 	"github.com/planekit/planekit/kinds"
 	apiregistrationv1 "github.com/planekit/planekit/kinds/apiregistration"
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -103,7 +102,7 @@ func validateAPIService(s *apiregistrationv1.APIService) field.ErrorList {
 	p, spec := field.NewPath("spec"), &s.Spec
 	want := spec.Version + "." + spec.Group
 	for _, name := range []struct{ field, value string }{{"generateName", s.GenerateName}, {"name", s.Name}} {
-		if name.value != want && name.value != "" && len(content.IsPathSegmentName(name.value)) == 0 { // what is no name is said of all kinds
+		if name.value != want && name.value != "" && len(apiserver.PathSegmentName(name.value, false)) == 0 { // what is no name is said of all kinds
 			ps.Add(field.Invalid(field.NewPath("metadata", name.field), name.value, fmt.Sprintf("must be `spec.version+\".\"+spec.group`: %q", want)))
 		}
 	}

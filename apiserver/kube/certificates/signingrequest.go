@@ -39,7 +39,8 @@ func CertificateSigningRequests() apiserver.Resource {
 		},
 	}.Erase()
 	strategy.PrepareForCreate = prepareRequest
-	strategy.ValidateName = apiserver.PathSegmentName
+	// Any name that a path can hold is valid.
+	strategy.ValidateName = func(string, bool) []string { return nil }
 	return apiserver.For(kinds.CertificateSigningRequests, apiserver.Resource{
 		Strategy: strategy,
 		Columns: []apiserver.Column{

@@ -101,14 +101,12 @@ func checkPages(ps *check.Problems, p *field.Path, n corev1.ResourceName, q reso
 
 // ContainerResource checks the name of something a container can have.
 func ContainerResource(ps *check.Problems, p *field.Path, n corev1.ResourceName) {
-	if msgs := validation.IsQualifiedName(string(n)); len(msgs) > 0 {
-		ps.Each(p, n, msgs)
-		return
-	}
+	msgs := validation.IsQualifiedName(string(n))
+	ps.Each(p, n, msgs)
 	standard := computeResource(n)
 	switch plain := !strings.Contains(string(n), "/"); {
 	case plain && !standard:
-		if !slices.Contains(QuotaNames, n) && !slices.Contains(ObjectNames, n) {
+		if len(msgs) == 0 && !slices.Contains(QuotaNames, n) && !slices.Contains(ObjectNames, n) {
 			ps.Add(field.Invalid(p, n, "must be a standard resource type or fully qualified"))
 		}
 		ps.Add(field.Invalid(p, n, "must be a standard resource for containers"))
