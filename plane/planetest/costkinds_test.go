@@ -132,8 +132,7 @@ func (k *costKind) few() {
 
 // store creates an object.
 func (k *costKind) store(object any) error {
-	_, err := k.bench.root.Do(k.bench.t.Context(), client.Request{Method: "POST", Path: k.path, Body: []byte(toJSON(object))})
-	return err
+	return k.bench.create(k.path, object)
 }
 
 // search sends the requests of one kind.
