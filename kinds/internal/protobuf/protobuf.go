@@ -55,12 +55,18 @@ func fieldsOf(t reflect.Type) []field {
 	for i := range t.NumField() {
 		if tag := t.Field(i).Tag.Get("protobuf"); tag != "" {
 			number, _ := strconv.Atoi(strings.Split(tag, ",")[1])
-			all = append(all, field{i, protowire.Number(number)})
+			f := field{i, protowire.Number(number)}
+			at, _ := find(all, f.number)
+			all = slices.Insert(all, at, f)
 		}
 	}
-	slices.SortFunc(all, func(a, b field) int { return int(a.number - b.number) })
 	tables.Store(t, all)
 	return all
+}
+
+// find returns where the field with that number is, or belongs, among the fields by number.
+func find(fields []field, number protowire.Number) (int, bool) {
+	return slices.BinarySearchFunc(fields, number, func(f field, n protowire.Number) int { return int(f.number - n) })
 }
 
 // Marshal returns *v as a message. v is a pointer to a struct.
@@ -139,9 +145,13 @@ func ownMessage(v reflect.Value) (message, bool) {
 
 // appendMap appends the entries of a map, which are messages with a key and a value, by key.
 func appendMap(to []byte, number protowire.Number, v reflect.Value) ([]byte, error) {
-	keys := v.MapKeys()
-	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
-	for _, key := range keys {
+	var keys []string
+	for _, key := range v.MapKeys() {
+		keys = append(keys, key.String())
+	}
+	slices.Sort(keys)
+	for _, name := range keys {
+		key := reflect.ValueOf(name).Convert(v.Type().Key())
 		entry, err := appendOne(nil, 1, key)
 		if err == nil {
 			entry, err = appendOne(entry, 2, v.MapIndex(key))
@@ -168,7 +178,7 @@ func readStruct(data []byte, v reflect.Value, depth int) error {
 	}
 	fields := fieldsOf(v.Type())
 	return each(data, func(number protowire.Number, kind protowire.Type, value []byte) error {
-		i, ok := slices.BinarySearchFunc(fields, number, func(f field, n protowire.Number) int { return int(f.number - n) })
+		i, ok := find(fields, number)
 		if !ok {
 			return nil
 		}
