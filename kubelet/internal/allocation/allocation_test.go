@@ -170,8 +170,8 @@ func TestRetry(t *testing.T) {
 		"shrunk": func(n *node, m *Manager) {
 			old := n.pods["big"]
 			pod := n.pod("big", 50)
-			m.PodChanged(old, pod)
 			m.Sync(pod)
+			m.PodChanged(old, pod)
 		},
 		"time": func(n *node, m *Manager) { n.remove("big"); time.Sleep(firstRetry) },
 	} {
