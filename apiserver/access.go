@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver/internal/impersonation"
 	"github.com/planekit/planekit/apiserver/internal/requestline"
+	"github.com/planekit/planekit/apiserver/internal/warning"
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
@@ -20,6 +21,9 @@ import (
 
 // identify finds the user that sent the request, and begins the audit.
 func (c *call) identify() error {
+	if authn.HasSpaceBeforeToken(c.r) {
+		new(warning.Headers).Add(c.w.Header(), "the provided Authorization header contains extra space before the bearer token, and is ignored")
+	}
 	u, err := c.identifyAudited()
 	if c.r.ProtoMajor == 2 && (err != nil || isAnonymous(u)) {
 		c.w.Header().Set("Connection", "close") // net/http sends GOAWAY
@@ -122,16 +126,15 @@ func (c *call) impersonate() error {
 	return nil
 }
 
-// impersonateUser asks whether the authenticated user may impersonate the user, each group, the
-// UID and each extra of the headers; nothing of its own carries over. It removes the headers and
-// records the impersonation in the audit.
+// impersonateUser asks whether the authenticated user may act as the one whom the headers describe; nothing of its own
+// carries over. It removes the headers and records the impersonation in the audit.
 func (c *call) impersonateUser() error {
 	s, r := c.server, c.r
-	as, err := impersonation.Read(r.Header)
-	if as == nil || err != nil {
+	described, err := impersonation.Read(r.Header)
+	if described == nil || err != nil {
 		return err
 	}
-	for _, a := range as.Attributes(c.user) {
+	as, constraint, err := described.Decide(c.info.Attributes(c.user), impersonation.Checks{Refused: notAllowed, Allowed: func(a authz.Attributes) error {
 		decision, reason, err := s.config.Authorizer.Authorize(r.Context(), a)
 		if err != nil {
 			s.guard.logUndecided(a, err)
@@ -139,11 +142,15 @@ func (c *call) impersonateUser() error {
 		if decision != authz.Allow {
 			return notAllowed(a, reason) // also if the authorizer failed, as in Kubernetes
 		}
+		return nil
+	}})
+	if err != nil {
+		return err
 	}
 	impersonation.Remove(r.Header)
-	c.user = as.Complete()
+	c.user = as
 	if c.audit.trail != nil {
-		c.audit.trail.Impersonates(c.user)
+		c.audit.trail.Impersonates(c.user, constraint)
 	}
 	return nil
 }

@@ -34,8 +34,9 @@ type Trail interface {
 	ID() string
 	// Wants reports whether Done needs the bodies of request and response.
 	Wants() (request, answer bool)
-	// Impersonates records that the rest of the request is on behalf of u.
-	Impersonates(u *user.Info)
+	// Impersonates records that the rest of the request is on behalf of u, and the verb that allowed it unless that is
+	// "impersonate".
+	Impersonates(u *user.Info, constraint string)
 	// Decided records whether the request is authorized, and the reason.
 	Decided(allowed bool, reason string)
 	// Annotate adds an annotation from a step of the request. The first value of a key is kept.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -20,9 +21,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// TestStatusesHaveDetails: clients read the details of an error without looking
-// whether there are any, kubectl debug those of a 404.
-func TestStatusesHaveDetails(t *testing.T) {
+// TestDetails: errors have details where kube-apiserver's have them, and each 404 has them, because kubectl debug reads them
+// without looking.
+func TestDetails(t *testing.T) {
+	bare := []string{"wrapped", "bad request", "unauthorized", "expired", "too large", "too many, no time", "compacted", "closed", "not acceptable", "media type",
+		"a bare status", "a webhook's"}
 	gr := schema.GroupResource{Resource: "pods"}
 	for name, err := range map[string]error{
 		"any":               errors.New("broken"),
@@ -49,8 +52,9 @@ func TestStatusesHaveDetails(t *testing.T) {
 		"a bare status":     &apierrors.StatusError{ErrStatus: metav1.Status{Code: 418}},
 		"a webhook's":       &apierrors.StatusError{ErrStatus: metav1.Status{Code: 400, Message: "denied"}},
 	} {
-		if status := toStatus(err); status.Details == nil || status.Code < 400 || status.Status != metav1.StatusFailure {
-			t.Errorf("%s: %+v", name, status)
+		detailed := !slices.Contains(bare, name)
+		if status := toStatus(err); (status.Details != nil) != detailed || status.Code < 400 || status.Status != metav1.StatusFailure {
+			t.Errorf("%s: toStatus(%v) = %+v, want details: %v", name, err, status, detailed)
 		}
 		for _, media := range []string{wire.JSON, wire.Proto} {
 			p := &responder{reply.Writer{Codec: wire.NewCodec(), Log: logr.Discard()}}
@@ -60,14 +64,14 @@ func TestStatusesHaveDetails(t *testing.T) {
 			if media == wire.Proto {
 				var envelope runtime.Unknown
 				var status metav1.Status
-				if err := errors.Join(envelope.Unmarshal(answer.Body.Bytes()[4:]), status.Unmarshal(envelope.Raw)); err != nil || status.Details == nil {
-					t.Errorf("%s: protobuf: %+v, %v", name, status, err)
+				if err := errors.Join(envelope.Unmarshal(answer.Body.Bytes()[4:]), status.Unmarshal(envelope.Raw)); err != nil || (status.Details != nil) != detailed {
+					t.Errorf("%s: in protobuf %+v, %v, want details: %v", name, status, err, detailed)
 				}
 				continue
 			}
 			var fields map[string]json.RawMessage
-			if err := json.Unmarshal(answer.Body.Bytes(), &fields); err != nil || len(fields["details"]) < 2 {
-				t.Errorf("%s: %s, %v", name, answer.Body, err)
+			if err := json.Unmarshal(answer.Body.Bytes(), &fields); err != nil || (len(fields["details"]) > 1) != detailed {
+				t.Errorf("%s: in JSON %s, %v, want details: %v", name, answer.Body, err, detailed)
 			}
 		}
 	}

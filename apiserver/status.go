@@ -48,8 +48,8 @@ func toStatus(err error) metav1.Status {
 	out := status.Status()
 	out.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	out.Status = metav1.StatusFailure
-	if out.Details == nil {
-		out.Details = &metav1.StatusDetails{} // clients such as kubectl debug read it unseen
+	if out.Details == nil && out.Reason == metav1.StatusReasonNotFound {
+		out.Details = &metav1.StatusDetails{} // kubectl debug reads it unseen
 	}
 	if out.Code < 400 {
 		out.Code = http.StatusInternalServerError

@@ -134,9 +134,11 @@ func TestBearerToken(t *testing.T) {
 		{headers: nil},
 		{headers: []string{"Basic eA=="}},
 		{headers: []string{"Bearer abc"}, token: "abc", ok: true},
-		{headers: []string{"bearer  abc "}, token: "abc", ok: true},
-		{headers: []string{"Bearer"}, bad: true},
-		{headers: []string{"Bearer "}, bad: true},
+		{headers: []string{" bearer abc "}, token: "abc", ok: true},
+		{headers: []string{"bearer  abc"}},
+		{headers: []string{"Bearer a b"}, token: "a", ok: true},
+		{headers: []string{"Bearer"}},
+		{headers: []string{"Bearer "}},
 		{headers: []string{"Bearer a", "Bearer a"}, bad: true},
 	} {
 		r := httptest.NewRequest("GET", "/", nil)

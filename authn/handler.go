@@ -1,7 +1,6 @@
 package authn
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -69,8 +68,8 @@ func refuse(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, unauthorized)
 }
 
-// BearerToken returns the token of a request's Authorization header, and false if the header is
-// missing or has another scheme. Several headers, and a Bearer header without a token, are errors.
+// BearerToken returns the token of a request's Authorization header: the word behind "Bearer" and one space, as kube-apiserver
+// reads it. It returns false if the header is missing, has another scheme or no such word. Several headers are an error.
 func BearerToken(r *http.Request) (string, bool, error) {
 	values := r.Header["Authorization"]
 	if len(values) == 0 {
@@ -79,13 +78,17 @@ func BearerToken(r *http.Request) (string, bool, error) {
 	if len(values) > 1 {
 		return "", false, ErrManyAuthorizations
 	}
-	scheme, token, _ := strings.Cut(strings.TrimSpace(values[0]), " ")
+	scheme, rest, _ := strings.Cut(strings.TrimSpace(values[0]), " ")
 	if !strings.EqualFold(scheme, "bearer") {
 		return "", false, nil
 	}
-	token = strings.TrimSpace(token)
-	if token == "" {
-		return "", false, errors.New("empty bearer token")
-	}
-	return token, true, nil
+	token, _, _ := strings.Cut(rest, " ")
+	return token, token != "", nil
+}
+
+// HasSpaceBeforeToken reports whether the header has a token that does not count, because there is more than one space
+// before it. Kubernetes warns of that.
+func HasSpaceBeforeToken(r *http.Request) bool {
+	scheme, rest, _ := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
+	return strings.EqualFold(scheme, "bearer") && strings.HasPrefix(rest, " ")
 }

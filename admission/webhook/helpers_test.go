@@ -380,7 +380,7 @@ type trail struct {
 
 func (*trail) ID() string                      { return "id" }
 func (t *trail) Wants() (request, answer bool) { return t.auditor.bodies.Load(), false }
-func (*trail) Impersonates(*user.Info)         {}
+func (*trail) Impersonates(*user.Info, string) {}
 func (*trail) Decided(bool, string)            {}
 func (*trail) Started(int)                     {}
 func (t *trail) Annotate(key, value string) {

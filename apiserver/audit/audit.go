@@ -166,9 +166,12 @@ func (t *trail) Wants() (request, answer bool) {
 	return t.verdict.level == Request || t.verdict.level == RequestResponse, t.verdict.level == RequestResponse
 }
 
-func (t *trail) Impersonates(u *user.Info) {
+func (t *trail) Impersonates(u *user.Info, constraint string) {
 	as := whoIs(u)
 	t.event.Impersonated = &as
+	if constraint != "" {
+		t.event.Authentication = &authentication{constraint}
+	}
 }
 
 func (t *trail) Decided(allowed bool, reason string) {

@@ -13,24 +13,26 @@ import (
 
 // event is audit.k8s.io/v1's Event, one line of the log.
 type event struct {
-	Kind         string            `json:"kind"`
-	APIVersion   string            `json:"apiVersion"`
-	Level        Level             `json:"level"`
-	AuditID      string            `json:"auditID"`
-	Stage        Stage             `json:"stage"`
-	RequestURI   string            `json:"requestURI"`
-	Verb         string            `json:"verb"`
-	User         who               `json:"user"`
-	Impersonated *who              `json:"impersonatedUser,omitempty"`
-	SourceIPs    []string          `json:"sourceIPs,omitempty"`
-	UserAgent    string            `json:"userAgent,omitempty"`
-	ObjectRef    *reference        `json:"objectRef,omitempty"`
-	Status       *status           `json:"responseStatus,omitempty"`
-	Request      json.RawMessage   `json:"requestObject,omitempty"`
-	Response     json.RawMessage   `json:"responseObject,omitempty"`
-	Received     stamp             `json:"requestReceivedTimestamp"`
-	Stamped      stamp             `json:"stageTimestamp"`
-	Annotations  map[string]string `json:"annotations,omitempty"`
+	Kind         string `json:"kind"`
+	APIVersion   string `json:"apiVersion"`
+	Level        Level  `json:"level"`
+	AuditID      string `json:"auditID"`
+	Stage        Stage  `json:"stage"`
+	RequestURI   string `json:"requestURI"`
+	Verb         string `json:"verb"`
+	User         who    `json:"user"`
+	Impersonated *who   `json:"impersonatedUser,omitempty"`
+	// Authentication is set if a constrained mode of impersonation allowed the request.
+	Authentication *authentication   `json:"authenticationMetadata,omitempty"`
+	SourceIPs      []string          `json:"sourceIPs,omitempty"`
+	UserAgent      string            `json:"userAgent,omitempty"`
+	ObjectRef      *reference        `json:"objectRef,omitempty"`
+	Status         *status           `json:"responseStatus,omitempty"`
+	Request        json.RawMessage   `json:"requestObject,omitempty"`
+	Response       json.RawMessage   `json:"responseObject,omitempty"`
+	Received       stamp             `json:"requestReceivedTimestamp"`
+	Stamped        stamp             `json:"stageTimestamp"`
+	Annotations    map[string]string `json:"annotations,omitempty"`
 }
 
 type who struct {
@@ -38,6 +40,10 @@ type who struct {
 	UID      string              `json:"uid,omitempty"`
 	Groups   []string            `json:"groups,omitempty"`
 	Extra    map[string][]string `json:"extra,omitempty"`
+}
+
+type authentication struct {
+	Constraint string `json:"impersonationConstraint"`
 }
 
 type reference struct {

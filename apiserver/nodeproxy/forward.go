@@ -178,16 +178,16 @@ func writeError(w http.ResponseWriter, err error) {
 	}
 	status := known.Status()
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-	if status.Details == nil {
-		status.Details = &metav1.StatusDetails{} // clients such as kubectl debug read it unseen
+	if status.Details == nil && status.Reason == metav1.StatusReasonNotFound {
+		status.Details = &metav1.StatusDetails{} // kubectl debug reads it unseen
 	}
 	data, err := json.Marshal(&status)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	if after := status.Details.RetryAfterSeconds; after > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(after)))
+	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(int(status.Code))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -19,14 +20,15 @@ const (
 )
 
 var (
-	errIssuer   = errors.New("oidc: the token is another issuer's")
-	errClaims   = errors.New("oidc: claims of the token are missing or malformed")
-	errOver     = errors.New("oidc: the token is over")
-	errEarly    = errors.New("oidc: the token does not hold yet")
-	errAud      = errors.New("oidc: the token is for another audience")
-	errParty    = errors.New("oidc: the token was given to another client")
-	errNameless = errors.New("oidc: the user has no name")
-	errNoEmail  = errors.New("oidc: the e-mail address is not verified")
+	errIssuer    = errors.New("oidc: the token is another issuer's")
+	errClaims    = errors.New("oidc: claims of the token are missing or malformed")
+	errOver      = errors.New("oidc: the token is over")
+	errEarly     = errors.New("oidc: the token does not hold yet")
+	errAud       = errors.New("oidc: the token is for another audience")
+	errParty     = errors.New("oidc: the token was given to another client")
+	errElsewhere = errors.New("oidc: the groups are elsewhere (distributed claims), where nothing is read")
+	errNameless  = errors.New("oidc: the user has no name")
+	errNoEmail   = errors.New("oidc: the e-mail address is not verified")
 )
 
 // claims is a token's payload. Names are case-sensitive, unlike with encoding/json and a struct.
@@ -68,17 +70,59 @@ func (c claims) texts(name string) ([]string, bool) {
 	return out, true
 }
 
-// farthest is the largest accepted time in seconds since 1970. It is exact in a float64 and far
-// below the limit of time.Time.
-const farthest = 1 << 50
+const (
+	// farthest is the largest time in seconds since 1970 that is told apart from later ones. It is exact in a float64
+	// and far below the limit of time.Time.
+	farthest = 1 << 50
+	// beyond is more than any number of seconds that kube-apiserver takes for a time.
+	beyond = 9e18
+)
 
-// moment returns a claim that is a number of seconds since 1970 (RFC 7519, section 2).
+// moment returns a claim that is a number of seconds since 1970 (RFC 7519, section 2), or that number as a string.
 func (c claims) moment(name string) (time.Time, bool) {
-	var seconds *float64
-	if json.Unmarshal(c[name], &seconds) != nil || seconds == nil {
+	var number json.Number
+	if json.Unmarshal(c[name], &number) != nil {
 		return time.Time{}, false
 	}
-	return time.Unix(int64(max(-farthest, min(*seconds, farthest))), 0), true
+	seconds, err := number.Float64()
+	if err != nil || math.Abs(seconds) > beyond {
+		return time.Time{}, false
+	}
+	return time.Unix(int64(max(-farthest, min(seconds, farthest))), 0), true
+}
+
+// wellFormed checks the claims that every token may have, and that the groups are not in another document than the token
+// (OpenID Connect Core, section 5.6.2).
+func (c claims) wellFormed(groups string) error {
+	for _, name := range []string{"sub", "nonce", "at_hash"} {
+		var text *string
+		if value, told := c[name]; told && json.Unmarshal(value, &text) != nil {
+			return errClaims
+		}
+	}
+	var issued json.Number
+	if value, told := c["iat"]; told && (json.Unmarshal(value, &issued) != nil || issued == "") {
+		return errClaims
+	}
+	var names map[string]string
+	var sources map[string]struct {
+		Endpoint    string `json:"endpoint"`
+		AccessToken string `json:"access_token"`
+	}
+	for name, to := range map[string]any{"_claim_names": &names, "_claim_sources": &sources} {
+		if value, told := c[name]; told && json.Unmarshal(value, to) != nil {
+			return errClaims
+		}
+	}
+	for _, source := range names {
+		if _, told := sources[source]; !told {
+			return errClaims
+		}
+	}
+	if _, here := c[groups]; !here && groups != "" && sources[names[groups]].Endpoint != "" {
+		return errElsewhere
+	}
+	return nil
 }
 
 // holds checks the claims of a token with a valid signature.
@@ -94,6 +138,9 @@ func (i *Issuer) holds(c claims, now time.Time) error {
 		if party, ok := c.text("azp"); !ok || !slices.Contains(i.Parties, party) {
 			return errParty
 		}
+	}
+	if err := c.wellFormed(i.GroupsClaim); err != nil {
+		return err
 	}
 	end, ok := c.moment("exp")
 	if !ok {

@@ -2,10 +2,12 @@ package oidc_test
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -73,6 +75,17 @@ func want(t testing.TB, a *oidc.Authenticator, name, token, want string) {
 	}
 }
 
+// resign signs a token with a header as it is.
+func resign(t *testing.T, key *ecdsa.PrivateKey, header, payload string) string {
+	t.Helper()
+	text := base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + payload
+	signature, err := jwt.SigningMethodES256.Sign(text, key)
+	if err != nil {
+		t.Fatalf("Sign(%s) = %v, want a signature", text, err)
+	}
+	return text + "." + base64.RawURLEncoding.EncodeToString(signature)
+}
+
 func TestForgeries(t *testing.T) {
 	op, key, other := newIssuer(), ecKey(t, elliptic.P256()), ecKey(t, elliptic.P384())
 	op.keys = []map[string]any{jwk(t, "1", key.Public()), jwk(t, "2", other.Public()), jwk(t, "3", rsaKey().Public())}
@@ -107,6 +120,8 @@ func TestForgeries(t *testing.T) {
 		{"unknown kid", sign(t, es, key, map[string]any{"kid": "9"}, nil), "known key"},
 		{"kid is no text", sign(t, es, key, map[string]any{"kid": 1}, nil), "malformed"},
 		{"critical header", sign(t, es, key, map[string]any{"kid": "1", "crit": []string{"x"}}, nil), "not understood"},
+		{"a payload that is no base64", sign(t, es, key, map[string]any{"kid": "1", "b64": false}, nil), "not understood"},
+		{"two algorithms", resign(t, key, `{"alg":"none","alg":"ES256","kid":"1"}`, parts[1]), "malformed"},
 		{"key in the header", sign(t, es, ecKey(t, elliptic.P256()), map[string]any{"jwk": op.keys[0]}, nil), "known key"},
 		{"signature spelled otherwise", good[:len(good)-1] + string(good[len(good)-1]+1), "malformed"},
 		{"a line's end in the signature", good[:len(good)-4] + "\n" + good[len(good)-4:], "malformed"},
@@ -130,7 +145,7 @@ func TestTimesAndAudiences(t *testing.T) {
 	op.keys = []map[string]any{jwk(t, "1", key.Public())}
 	config := op.config()
 	config.Algorithms, config.ClientIDs = []string{"ES256"}, []string{"kubernetes", "kubectl"}
-	config.RequiredClaims = map[string]string{"hd": "example.com"}
+	config.RequiredClaims, config.GroupsClaim = map[string]string{"hd": "example.com"}, "groups"
 	lax := start(t, config)
 	config.Parties = []string{"login"}
 	strict := start(t, config)
@@ -145,11 +160,21 @@ func TestTimesAndAudiences(t *testing.T) {
 		{"never ends", map[string]any{"exp": nil}, "claims"},
 		{"ends in a text", map[string]any{"exp": "never"}, "claims"},
 		{"ends with a fraction", map[string]any{"exp": float64(at(time.Hour)) + .5}, ""},
-		{"ends past all times", map[string]any{"exp": 1e300}, ""},
-		{"ended before all times", map[string]any{"exp": -1e300}, "over"},
+		{"ends in a number as a text", map[string]any{"exp": fmt.Sprint(at(time.Hour))}, ""},
+		{"ends as late as can be", map[string]any{"exp": 9e18}, ""},
+		{"ends past all times", map[string]any{"exp": 1e300}, "claims"},
+		{"ended before all times", map[string]any{"exp": -9e18}, "over"},
+		{"issued at no time", map[string]any{"iat": "now"}, "claims"},
+		{"the subject is no text", map[string]any{"sub": 7}, "claims"},
+		{"a claim without its source", map[string]any{"_claim_names": map[string]any{"groups": "there"}}, "claims"},
+		{"sources are no objects", map[string]any{"_claim_sources": 7}, "claims"},
+		{"the groups are elsewhere", map[string]any{"_claim_names": map[string]any{"groups": "there"},
+			"_claim_sources": map[string]any{"there": map[string]any{"endpoint": "https://example.com"}}}, "elsewhere"},
+		{"the groups are here and elsewhere", map[string]any{"groups": "devs", "_claim_names": map[string]any{"groups": "there"},
+			"_claim_sources": map[string]any{"there": map[string]any{"endpoint": "https://example.com"}}}, ""},
 		{"future nbf", map[string]any{"nbf": at(6 * time.Minute)}, "not hold yet"},
 		{"nbf within the leeway", map[string]any{"nbf": at(4 * time.Minute)}, ""},
-		{"nbf past all times", map[string]any{"nbf": 1e300}, "not hold yet"},
+		{"nbf past all times", map[string]any{"nbf": 1e300}, "claims"},
 		{"nbf is a text", map[string]any{"nbf": "now"}, "claims"},
 		{"wrong audience", map[string]any{"aud": "vault"}, "audience"},
 		{"wrong audiences", map[string]any{"aud": []string{"vault", "registry"}}, "audience"},
@@ -337,7 +362,7 @@ func TestUsers(t *testing.T) {
 		{name: "claim missing", change: func(i *oidc.Issuer) { i.UsernameClaim = "nick" }, want: `claim "nick"`},
 		{name: "claim empty", claims: `{"sub":""}`, want: `claim "sub"`},
 		{name: "claim is null", claims: `{"sub":null}`, want: `claim "sub"`},
-		{name: "claim is a number", claims: `{"sub":7}`, want: `claim "sub"`},
+		{name: "claim is a number", change: func(i *oidc.Issuer) { i.UsernameClaim = "id" }, claims: `{"id":7}`, want: `claim "id"`},
 		{name: "e-mail", change: func(i *oidc.Issuer) { i.UsernameClaim = "email" }, claims: `{"email":"j@x","email_verified":true}`, want: "j@x"},
 		{name: "e-mail, not said", change: func(i *oidc.Issuer) { i.UsernameClaim = "email" }, claims: `{"email":"j@x"}`, want: "j@x"},
 		{name: "e-mail, not verified", change: func(i *oidc.Issuer) { i.UsernameClaim = "email" }, claims: `{"email":"j@x","email_verified":false}`, want: "not verified"},

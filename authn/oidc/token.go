@@ -11,6 +11,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/planekit/planekit/authn"
+	kjson "sigs.k8s.io/json"
 )
 
 // maxToken is larger than a token with some thousand groups, in bytes.
@@ -91,7 +92,7 @@ func parse(token string, allowed []string) (*signed, error) {
 		}
 	}
 	var header map[string]json.RawMessage
-	if err := json.Unmarshal(decoded[0], &header); err != nil {
+	if repeated, err := kjson.UnmarshalStrict(decoded[0], &header); err != nil || len(repeated) > 0 { // RFC 7515, section 4
 		return nil, errMalformed
 	}
 	s := &signed{text: parts[0] + "." + parts[1], signature: decoded[2]}
@@ -101,6 +102,9 @@ func parse(token string, allowed []string) (*signed, error) {
 		return nil, errAlgorithm
 	}
 	if _, ok := header["crit"]; ok { // RFC 7515, section 4.1.11
+		return nil, errCritical
+	}
+	if b64, ok := header["b64"]; ok && string(b64) != "true" { // RFC 7797, where the payload is no base64
 		return nil, errCritical
 	}
 	if _, named := header["kid"]; named {

@@ -116,7 +116,7 @@ func TestNotMine(t *testing.T) {
 	}{
 		"no header":      {nil, false},
 		"another scheme": {[]string{"Basic czNjcmV0"}, false},
-		"no token":       {[]string{"Bearer "}, true},
+		"no token":       {[]string{"Bearer "}, false},
 		"two headers":    {[]string{"Bearer a", "Bearer b"}, true},
 	} {
 		r := httptest.NewRequest("GET", "/", nil)

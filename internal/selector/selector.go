@@ -46,8 +46,9 @@ func Labels(s labels.Selector) *LabelSelector {
 	if !selectable {
 		return &LabelSelector{never: true}
 	}
-	if !slices.IsSortedFunc(requirements, byKey) {
-		requirements = slices.SortedStableFunc(slices.Values(requirements), byKey)
+	if !sort.IsSorted(byKey(requirements)) {
+		requirements = slices.Clone(requirements)
+		sort.Stable(byKey(requirements))
 	}
 	out := &LabelSelector{}
 	for i := 0; i < len(requirements); {
@@ -69,15 +70,12 @@ func Labels(s labels.Selector) *LabelSelector {
 	return out
 }
 
-func byKey(a, b labels.Requirement) int {
-	switch {
-	case a.Key() < b.Key():
-		return -1
-	case a.Key() > b.Key():
-		return 1
-	}
-	return 0
-}
+// byKey sorts requirements. Package sort sorts by methods, so that the program has no sort of its own for them.
+type byKey []labels.Requirement
+
+func (r byKey) Len() int           { return len(r) }
+func (r byKey) Less(i, j int) bool { return r[i].Key() < r[j].Key() }
+func (r byKey) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
 
 // newTerm joins requirements on one key. It reports whether a value or no value can meet all of them.
 func newTerm(requirements []labels.Requirement) (t term, possible bool) {
