@@ -71,7 +71,7 @@ func (c claims) texts(name string) ([]string, bool) {
 }
 
 const (
-	// farthest is the largest time in seconds since 1970 that is told apart from later ones. It is exact in a float64
+	// farthest is the largest time in seconds since 1970; later ones count as it. It is exact in a float64
 	// and far below the limit of time.Time.
 	farthest = 1 << 50
 	// beyond is more than any number of seconds that kube-apiserver takes for a time.

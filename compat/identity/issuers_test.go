@@ -25,7 +25,7 @@ type key struct {
 	use string
 }
 
-// keys are those of all issuers, by what they are for.
+// keys holds the keys of all issuers by their purpose.
 type keys struct {
 	published []*key
 	foreign   *key // is in no set

@@ -171,7 +171,7 @@ func said(algorithm any, signature func(*token, string) []byte) func(*token) {
 	}
 }
 
-// forgeries have signatures that nobody with the key made.
+// forgeries have signatures that were made without the key.
 func forgeries() (all []change) {
 	add := func(name string, apply func(*token)) { all = append(all, change{name, apply}) }
 	nothing := func(*token, string) []byte { return nil }

@@ -37,7 +37,7 @@ type Checks struct {
 	Refused func(a authz.Attributes, reason string) error
 }
 
-// Decide returns the user as whom the request goes on, with the verb that allowed it if that was a constrained one, or the
+// Decide returns the user that the request has from then on, with the verb that allowed it if that was a constrained one, or the
 // error of the first mode. The attributes are those of the request, and of the user who sent it.
 func (p *User) Decide(request authz.Attributes, checks Checks) (as *user.Info, constraint string, err error) {
 	for i := range modes {
@@ -99,7 +99,7 @@ func (m *mode) allows(p *User, request authz.Attributes, checks Checks) error {
 // many questions of one sort are preceded by the one whether all names are allowed.
 const many = 4
 
-// right is what the requestor must be allowed to do: all, or each.
+// right names what the requestor must be allowed to do: all, or each.
 type right struct {
 	all  authz.Attributes
 	each []authz.Attributes

@@ -43,7 +43,7 @@ func decide(p *User, requestor *user.Info, rights ...string) (as *user.Info, con
 // agent is a service account in a pod of node-1.
 var agent = &user.Info{Name: "system:serviceaccount:kube-system:agent", Extra: map[string][]string{"authentication.kubernetes.io/node-name": {"node-1"}}}
 
-// TestDecide has what is asked for in which order, and as whom the request goes on.
+// TestDecide has what is asked for in which order, and the user that the request has afterwards.
 func TestDecide(t *testing.T) {
 	admin := &user.Info{Name: "admin"}
 	const here = "team/"
