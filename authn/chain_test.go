@@ -125,6 +125,16 @@ func TestHandlerRefuses(t *testing.T) {
 	}
 }
 
+func TestHasSpaceBeforeToken(t *testing.T) {
+	for header, want := range map[string]bool{"": false, "Bearer a": false, "bearer  a": true, "Bearer   ": false, "Bearer a  b": false, "Basic  a": false} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Authorization", header)
+		if got := authn.HasSpaceBeforeToken(r); got != want {
+			t.Errorf("HasSpaceBeforeToken(%q) = %v, want %v", header, got, want)
+		}
+	}
+}
+
 func TestBearerToken(t *testing.T) {
 	for _, test := range []struct {
 		headers []string
