@@ -242,6 +242,7 @@ var requestWalls = []wall{
 		{"k8s.io/apimachinery", "the options in queries are Kubernetes's"},
 	}},
 	{packages: "apiserver/internal/impersonation", closed: true, may: []allowance{
+		{"k8s.io/apimachinery/pkg/util/validation", "names of nodes and service accounts are Kubernetes's"},
 		{"authn/user", sharedNoun},
 		{"authz", "it says what a user must be allowed"},
 		{"apiserver/internal/wire", "what is wrong with a request is worded in one way"},

@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/planekit/planekit/authn"
-	kjson "sigs.k8s.io/json"
 )
 
 // maxToken is larger than a token with some thousand groups, in bytes.
@@ -92,7 +92,7 @@ func parse(token string, allowed []string) (*signed, error) {
 		}
 	}
 	var header map[string]json.RawMessage
-	if repeated, err := kjson.UnmarshalStrict(decoded[0], &header); err != nil || len(repeated) > 0 { // RFC 7515, section 4
+	if err := json.Unmarshal(decoded[0], &header); err != nil || hasNameTwice(decoded[0]) { // RFC 7515, section 4
 		return nil, errMalformed
 	}
 	s := &signed{text: parts[0] + "." + parts[1], signature: decoded[2]}
@@ -117,6 +117,21 @@ func parse(token string, allowed []string) (*signed, error) {
 		return nil, errMalformed
 	}
 	return s, nil
+}
+
+// hasNameTwice reports whether an object, which is valid JSON, has two fields of a name.
+func hasNameTwice(object []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(object))
+	seen := map[json.Token]bool{}
+	var value json.RawMessage
+	for _, err := d.Token(); err == nil && d.More(); err = d.Decode(&value) {
+		name, _ := d.Token()
+		if seen[name] {
+			return true
+		}
+		seen[name] = true
+	}
+	return false
 }
 
 // verify returns the claims of a token that one of the keys has signed. errKey means that a key of
