@@ -14,7 +14,8 @@ var allowances = pair.Allowances{
 	pair.Allowed("odd tokens of an OpenID Connect issuer", odd, `^code: (201|403)`, `^code: 401`),
 	pair.Allowed("odd tokens of an OpenID Connect issuer", `header (jwk|x5c): |claims: last "(AUD|Exp)"`, `^code: 401`, `^code: 201`),
 	pair.Allowed("impersonation by a user with rights", `(?i)Impersonate-User: `, `^\.(message: .*cannot impersonate|details\.)`, `^\.(message: .*cannot impersonate|details\.)`),
-	pair.Allowed("impersonation by a user with rights", `Impersonate-User: "system:node:`, `^\.status\.userInfo\.groups`, `^\.status\.userInfo\.groups`),
+	pair.Allowed("impersonation by a user with rights", `Impersonate-User: "system:node:`, `^\.status\.userInfo\.groups\[[01]\]: ("system:authenticated"|"system:nodes"|\(none\))$`,
+		`^\.status\.userInfo\.groups\[[01]\]: ("system:authenticated"|"system:nodes"|\(none\))$`),
 }
 
 // odd matches the changes that make a token one that only kube-apiserver takes.

@@ -173,6 +173,13 @@ func TestRetry(t *testing.T) {
 			m.Sync(pod)
 			m.PodChanged(old, pod)
 		},
+		"shrunk, as a cache sees it first": func(n *node, m *Manager) {
+			old := n.pods["big"]
+			pod := n.pod("big", 50)
+			m.PodChanged(old, pod)
+			synctest.Wait() // Run decides
+			m.Sync(pod)
+		},
 		"time": func(n *node, m *Manager) { n.remove("big"); time.Sleep(firstRetry) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -205,7 +212,8 @@ func TestRetry(t *testing.T) {
 					t.Errorf("low has %d", got)
 				}
 				trigger := map[string]string{"removed": TriggerRemoved, "ended": TriggerTerminated, "shrunk": TriggerUpdated, // by the resize of big itself
-					"time": TriggerPeriodic}[name]
+					"shrunk, as a cache sees it first": TriggerResized,
+					"time":                             TriggerPeriodic}[name]
 				if want := []string{trigger}; !slices.Equal(n.meters, want) {
 					t.Errorf("accepted %v, want %v", n.meters, want)
 				}
