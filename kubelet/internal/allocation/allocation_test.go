@@ -167,15 +167,9 @@ func TestRetry(t *testing.T) {
 			n.put(pod)
 			m.PodChanged(old, pod)
 		},
-		"shrunk": func(n *node, m *Manager) {
-			old := n.pods["big"]
-			pod := n.pod("big", 50)
-			m.Sync(pod)
-			m.PodChanged(old, pod)
-		},
+		"shrunk": func(n *node, m *Manager) { m.Sync(n.pod("big", 50)) },
 		"shrunk, as a cache sees it first": func(n *node, m *Manager) {
-			old := n.pods["big"]
-			pod := n.pod("big", 50)
+			old, pod := n.pods["big"], n.pod("big", 50)
 			m.PodChanged(old, pod)
 			synctest.Wait() // Run decides
 			m.Sync(pod)
