@@ -167,12 +167,11 @@ func TestRetry(t *testing.T) {
 			n.put(pod)
 			m.PodChanged(old, pod)
 		},
-		"shrunk": func(n *node, m *Manager) { m.Sync(n.pod("big", 50)) },
-		"shrunk, as a cache sees it first": func(n *node, m *Manager) {
-			old, pod := n.pods["big"], n.pod("big", 50)
-			m.PodChanged(old, pod)
-			synctest.Wait() // Run decides
+		"shrunk": func(n *node, m *Manager) {
+			old := n.pods["big"]
+			pod := n.pod("big", 50)
 			m.Sync(pod)
+			m.PodChanged(old, pod)
 		},
 		"time": func(n *node, m *Manager) { n.remove("big"); time.Sleep(firstRetry) },
 	} {
@@ -206,8 +205,7 @@ func TestRetry(t *testing.T) {
 					t.Errorf("low has %d", got)
 				}
 				trigger := map[string]string{"removed": TriggerRemoved, "ended": TriggerTerminated, "shrunk": TriggerUpdated, // by the resize of big itself
-					"shrunk, as a cache sees it first": TriggerResized,
-					"time":                             TriggerPeriodic}[name]
+					"time": TriggerPeriodic}[name]
 				if want := []string{trigger}; !slices.Equal(n.meters, want) {
 					t.Errorf("accepted %v, want %v", n.meters, want)
 				}
