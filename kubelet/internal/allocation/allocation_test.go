@@ -158,24 +158,27 @@ func TestResize(t *testing.T) {
 
 // TestRetry frees room in several ways.
 func TestRetry(t *testing.T) {
-	for name, free := range map[string]func(n *node, m *Manager){
-		"removed": func(n *node, m *Manager) { n.remove("big"); m.Forget("big") },
-		"ended": func(n *node, m *Manager) {
+	shrink := func(n *node) (old, pod *corev1.Pod) {
+		old = n.pods["big"]
+		return old, n.pod("big", 50)
+	}
+	for trigger, free := range map[string]func(n *node, m *Manager){
+		TriggerRemoved: func(n *node, m *Manager) { n.remove("big"); m.Forget("big") },
+		TriggerTerminated: func(n *node, m *Manager) {
 			old := n.pods["big"]
-			pod := old.DeepCopy()
+			pod := n.put(old.DeepCopy())
 			pod.Status.Phase = corev1.PodSucceeded
-			n.put(pod)
 			m.PodChanged(old, pod)
 		},
-		"shrunk": func(n *node, m *Manager) {
-			old := n.pods["big"]
-			pod := n.pod("big", 50)
+		TriggerUpdated: func(n *node, m *Manager) { // the pod's worker is faster than the cache
+			old, pod := shrink(n)
 			m.Sync(pod)
 			m.PodChanged(old, pod)
 		},
-		"time": func(n *node, m *Manager) { n.remove("big"); time.Sleep(firstRetry) },
+		TriggerResized:  func(n *node, m *Manager) { m.PodChanged(shrink(n)) },
+		TriggerPeriodic: func(n *node, m *Manager) { n.remove("big"); time.Sleep(firstRetry) },
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(trigger, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, 1000)
 				m := n.manager()
@@ -204,8 +207,6 @@ func TestRetry(t *testing.T) {
 				if got := milli(m.Sync(n.pods["low"])); got != 50 {
 					t.Errorf("low has %d", got)
 				}
-				trigger := map[string]string{"removed": TriggerRemoved, "ended": TriggerTerminated, "shrunk": TriggerUpdated, // by the resize of big itself
-					"time": TriggerPeriodic}[name]
 				if want := []string{trigger}; !slices.Equal(n.meters, want) {
 					t.Errorf("accepted %v, want %v", n.meters, want)
 				}

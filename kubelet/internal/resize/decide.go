@@ -111,6 +111,7 @@ func Sort(list []Pending) {
 			cmp.Compare(rank(qos.Class(a.Pod) != corev1.PodQOSGuaranteed), rank(qos.Class(b.Pod) != corev1.PodQOSGuaranteed)),
 			cmp.Compare(rank(a.Since.IsZero()), rank(b.Since.IsZero())),
 			a.Since.Compare(b.Since),
+			cmp.Compare(a.Pod.UID, b.Pod.UID), // not by chance
 		)
 	})
 }
