@@ -84,6 +84,7 @@ var nodeWalls = []wall{
 		{"k8s.io/apimachinery", machinery},
 	}},
 	{packages: "kubelet/logind", closed: true, may: []allowance{
+		{"internal/wholefile", "files are written whole or not at all in one way"},
 		{"github.com/godbus/dbus", "logind is spoken to over D-Bus"},
 		{"github.com/go-logr/logr", logging},
 	}},
@@ -158,7 +159,7 @@ var nodeWalls = []wall{
 	}},
 	{packages: "kubelet/internal/abilities", closed: true, may: []allowance{{"k8s.io/cri-api", "the runtime interface"}, {"k8s.io/api/core", kubeTypes}}},
 	{packages: "kubelet/internal/startup", closed: true, may: []allowance{{"k8s.io/api/core", kubeTypes}}},
-	{packages: "kubelet/internal/userns", closed: true, may: []allowance{{"k8s.io/cri-api", "the runtime interface"}, {"k8s.io/apimachinery", machinery}}},
+	{packages: "kubelet/internal/userns", closed: true, may: []allowance{{"internal/wholefile", "files are written whole or not at all in one way"}, {"k8s.io/cri-api", "the runtime interface"}, {"k8s.io/apimachinery", machinery}}},
 	{packages: "kubelet/internal/lifecycle", closed: true, may: []allowance{
 		{"kubelet/internal/cgroup", "a plan compares the limits of a pod's cgroup"},
 		{"kubelet/internal/resize", "a running container is planned with its size"},
@@ -221,6 +222,7 @@ var nodeWalls = []wall{
 		{"k8s.io/apimachinery", machinery},
 	}},
 	{packages: "kubelet/cpumanager", closed: true, may: []allowance{
+		{"internal/wholefile", "files are written whole or not at all in one way"},
 		{"kubelet/internal/qos", "only guaranteed pods have CPUs of their own"},
 		{"kubelet/internal/podconfig", "labels tell which pod a container belongs to"},
 		{"k8s.io/api/core", kubeTypes},

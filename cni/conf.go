@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/planekit/planekit/internal/wholefile"
 )
 
 // A List is a network: plugins to run in order. It is immutable.
@@ -251,15 +253,5 @@ func WriteFile(path string, data []byte) error {
 	if _, err := ParseList(data); err != nil {
 		return err
 	}
-	// The temporary name has no extension that LoadDir or another runtime reads.
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails after the rename
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return wholefile.Write(path, data, 0o644)
 }

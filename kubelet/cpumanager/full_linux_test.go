@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/planekit/planekit/internal/wholefile"
 	"github.com/planekit/planekit/kubelet/internal/fulldisk"
 )
 
@@ -11,5 +12,5 @@ import (
 func TestWriteOnAFullDisk(t *testing.T) {
 	disk := fulldisk.New(t)
 	path := filepath.Join(disk.Path, "pod", "state")
-	disk.CheckReplace(path, func(text string) error { return writeState(path, []byte(text)) })
+	disk.CheckReplace(path, func(text string) error { return wholefile.Write(path, []byte(text), 0o600) })
 }

@@ -47,6 +47,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/internal/wholefile"
 	"github.com/planekit/planekit/kubelet/internal/qos"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -195,7 +196,7 @@ func (m *Manager) unusable(err error) error {
 func (m *Manager) save(state assignments) error {
 	data, err := encode(m.config.Policy, state)
 	if err == nil {
-		err = writeState(m.config.File, data)
+		err = wholefile.Write(m.config.File, data, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("write the state of the CPU manager: %w", err)

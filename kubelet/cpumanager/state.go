@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -115,25 +114,4 @@ func readState(path string) ([]byte, error) {
 		err = errors.New("it is empty")
 	}
 	return data, err
-}
-
-// writeState replaces the state file, so that a crash leaves the old one or the new one.
-func writeState(path string, data []byte) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), ".cpu_manager_state")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(file.Name())
-		}
-	}()
-	_, err = file.Write(data)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/planekit/planekit/internal/wholefile"
 )
 
 // dropIn is the file that raises InhibitDelayMaxSec. It has the name of the Kubernetes kubelet's, so that a
@@ -49,21 +51,7 @@ func writeDropIn(dir string, delay time.Duration) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, dropIn+".")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails once it is renamed
 	seconds := int64((delay + time.Second - 1) / time.Second)
-	_, err = fmt.Fprintf(f, "# Written by the kubelet: pods may take this long to end before a shutdown.\n[Login]\nInhibitDelayMaxSec=%d\n", seconds)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), filepath.Join(dir, dropIn))
+	text := fmt.Sprintf("# Written by the kubelet: pods may take this long to end before a shutdown.\n[Login]\nInhibitDelayMaxSec=%d\n", seconds)
+	return wholefile.Write(filepath.Join(dir, dropIn), []byte(text), 0o644)
 }

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/planekit/planekit/internal/wholefile"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -201,22 +202,5 @@ func (r *Ranges) write(pod types.UID, slot uint32) error {
 	if err != nil {
 		return err
 	}
-	directory := filepath.Join(r.root, string(pod))
-	temporary, err := os.CreateTemp(directory, "."+file+"-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temporary.Name()) // gone if it was renamed
-	_, err = temporary.Write(data)
-	if err = errors.Join(err, temporary.Sync(), temporary.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(temporary.Name(), filepath.Join(directory, file)); err != nil {
-		return err
-	}
-	parent, err := os.Open(directory)
-	if err != nil {
-		return err
-	}
-	return errors.Join(parent.Sync(), parent.Close())
+	return wholefile.Write(filepath.Join(r.root, string(pod), file), data, 0o600)
 }
