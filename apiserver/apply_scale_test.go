@@ -40,7 +40,7 @@ func TestApplyToScaleTakesReplicas(t *testing.T) {
 	}
 	scale := into[autoscalingv1.Scale](t, a.want(a.do("PATCH", scalePath+"?fieldManager=scaler&force=true", scaleTo(5), applyPatch), 200, ""))
 	if scale.Kind != "Scale" || scale.Spec.Replicas != 5 || scale.ManagedFields != nil {
-		t.Errorf("%+v", scale)
+		t.Errorf("the forced apply gives %v, want the kind Scale, 5 replicas and no managed fields", scale)
 	}
 	d, all := deploymentOwners(t, a)
 	if *d.Spec.Replicas != 5 || d.Generation != 2 {

@@ -52,7 +52,8 @@ func TestApplyCreatesThenUpdates(t *testing.T) {
 	}
 	changed := into[corev1.Pod](t, a.want(a.do("PATCH", path, appliedPod("nginx:2", ""), applyPatch), 200, ""))
 	if changed.Spec.Containers[0].Image != "nginx:2" || changed.UID != created.UID || changed.ResourceVersion == created.ResourceVersion {
-		t.Errorf("%+v", changed)
+		t.Errorf("the second apply gives %v, want the image nginx:2, the UID %s and another resourceVersion than %s",
+			changed, created.UID, created.ResourceVersion)
 	}
 	// A field that its only owner no longer applies is removed.
 	a.want(a.do("PATCH", path, appliedPod("nginx:2", "  - {name: d, image: x}"), applyPatch), 200, `"name":"d"`)
@@ -200,6 +201,6 @@ func TestApplyAfterClientSideApply(t *testing.T) {
 	a.want(a.do("PATCH", configPath+"/web?fieldManager=other", patch, applyPatch), 409, "conflict")
 	got := into[corev1.ConfigMap](t, a.want(a.do("PATCH", configPath+"/web?fieldManager=kubectl", patch, applyPatch), 200, ""))
 	if got.Data["k"] != "2" || !strings.Contains(got.Annotations["kubectl.kubernetes.io/last-applied-configuration"], `"k":"2"`) {
-		t.Errorf("%+v", got)
+		t.Errorf("the apply gives %v, want k=2 in the data and in the last applied configuration", got)
 	}
 }

@@ -191,7 +191,7 @@ func TestAdmission(t *testing.T) {
 	}))
 	got := a.create(configPath, configMap("a", ""))
 	if into[corev1.ConfigMap](t, got).Data["mutated"] != "yes" || got.header.Get("Warning") != `299 - "mutated"` {
-		t.Errorf("%v %s", got.header, got.body)
+		t.Errorf("the create gives the headers %v and %s, want the warning %q and mutated=yes", got.header, got.body, `299 - "mutated"`)
 	}
 	a.want(a.do("PATCH", configPath+"/a?dryRun=All", `{"data":{"x":"y"}}`, mergePatch), 200, `{"mutated":"yes"}`)
 	a.want(a.do("DELETE", configPath+"/a", ""), 200, "")

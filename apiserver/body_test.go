@@ -197,14 +197,14 @@ func TestClientsMayAskFirst(t *testing.T) {
 		conn := send(strings.Replace(post("jane", len(body), ""), "Host:", "Expect: 100-continue\r\nHost:", 1))
 		reader := bufio.NewReader(conn)
 		if line, err := reader.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100") {
-			t.Fatalf("%q, %v", line, err)
+			t.Fatalf("the answer to the headers is %q, %v, want HTTP/1.1 100", line, err)
 		}
 		if _, err := io.WriteString(conn, body); err != nil {
 			t.Fatal(err)
 		}
 		_, _ = reader.ReadString('\n')
 		if line, err := reader.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 201") {
-			t.Errorf("%q, %v", line, err)
+			t.Errorf("the answer to the body is %q, %v, want HTTP/1.1 201", line, err)
 		}
 		conn.Close()
 	})
@@ -283,7 +283,7 @@ func TestStreamsAreNotReceived(t *testing.T) {
 		body := pod("p", "")
 		conn := send(strings.Replace(post("jane", len(body), body), configPath, podPath, 1))
 		if text, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(text, "201") {
-			t.Fatalf("%q, %v", text, err)
+			t.Fatalf("the create of the pod gives %q, %v, want 201", text, err)
 		}
 		conn.Close()
 		conn = send(strings.Replace(post("jane", 1<<30, ""), configPath, podPath+"/p/attach", 1))

@@ -97,7 +97,7 @@ func TestCBORRefused(t *testing.T) {
 			code = 413
 		}
 		if got.code != code || !strings.Contains(got.body, c.want) {
-			t.Errorf("%s: %d %.300s", name, got.code, got.body)
+			t.Errorf("%s: %s %s = %d %.300s, want %d with %q", name, c.method, c.path, got.code, got.body, code, c.want)
 		}
 	}
 }

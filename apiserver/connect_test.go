@@ -65,7 +65,7 @@ func TestConnect(t *testing.T) {
 	}
 	defer response.Body.Close()
 	if line, err := bufio.NewReader(response.Body).ReadString('\n'); err != nil || line != "p follow=true\n" {
-		t.Errorf("%q, %v", line, err)
+		t.Errorf("the first line of the log is %q, %v, want %q", line, err, "p follow=true\n")
 	}
 	if asked != "get pods/log" || admitted != "" {
 		t.Errorf("asked %s, admitted %s", asked, admitted)
@@ -137,7 +137,7 @@ func TestAnswer(t *testing.T) {
 	path := "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 	got := into[authorizationv1.SelfSubjectAccessReview](t, a.create(path, `{"spec":{"resourceAttributes":{"verb":"list","resource":"pods"}}}`))
 	if !got.Status.Allowed || got.Status.Reason != "jane" || got.Kind != "SelfSubjectAccessReview" || got.Spec.ResourceAttributes.Verb != "list" {
-		t.Errorf("%+v", got)
+		t.Errorf("the answer is %v, want it allowed, the reason jane, the kind SelfSubjectAccessReview and the verb list", got)
 	}
 	a.want(a.do("GET", path, ""), 405, "")
 	a.want(a.do("GET", "/openapi/v3/apis/authorization.k8s.io/v1", ""), 200, "SelfSubjectAccessReview")

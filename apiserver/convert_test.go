@@ -103,7 +103,7 @@ func TestConverterAsksOnce(t *testing.T) {
 	a.want(a.do("DELETE", bulbPath+"/b001", ""), 200, "")
 	asked("the stored version", 0, 0)
 	if got := a.shows(oldBulbPath, `"light":"red:41"`); strings.Count(got.body, `"light":"red:40"`) != n-2 {
-		t.Errorf("%.3000s", got.body)
+		t.Errorf("the list has red:40 %d times, want %d: %.3000s", strings.Count(got.body, `"light":"red:40"`), n-2, got.body)
 	}
 	asked("a list", 1, n-1)
 	a.shows(oldBulbPath+"/b000", `"light":"red:41"`)
@@ -135,7 +135,7 @@ func TestConverterAsksOnce(t *testing.T) {
 	a.want(a.do("DELETE", oldBulbPath+"?fieldSelector=light%3Dred:40", ""), 200, "")
 	asked("a delete of many", 0, 0)
 	if got := a.shows(bulbPath, "b000"); strings.Contains(got.body, "b003") {
-		t.Errorf("%.3000s", got.body)
+		t.Errorf("the list after the delete of many has b003, want it gone: %.3000s", got.body)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestConverterPages(t *testing.T) {
 	}
 	got := into[metav1.PartialObjectMetadataList](t, a.do("GET", oldBulbPath+"?limit=2&fieldSelector=light%3Dred:41", ""))
 	if len(got.Items) != 2 || got.Items[1].Name != "b3" || got.Continue == "" {
-		t.Errorf("%+v", got)
+		t.Errorf("the list of red:41 is %+v, want 2 items, the second b3, and a continue token", got)
 	}
 	// An old state comes from the store, which keeps no conversions.
 	a.want(a.do("DELETE", oldBulbPath+"/b0", ""), 200, "")
@@ -195,7 +195,7 @@ func TestConverterFails(t *testing.T) {
 	}
 	a.want(a.do("PATCH", bulbPath+"/a", `{"spec":{"watts":42}}`, mergePatch), 200, "")
 	if e := watch.next(); e == nil || e.Type != "ERROR" || !strings.Contains(string(e.Object), "no way") || !strings.Contains(string(e.Object), `"code":500`) {
-		t.Errorf("%+v", e)
+		t.Errorf("the watch gives %s, want an ERROR of code 500 with %q", e, "no way")
 	}
 	if e := watch.next(); e != nil {
 		t.Errorf("after the error: %+v", e)
@@ -273,7 +273,7 @@ func TestConverterHangs(t *testing.T) {
 	for range 50 {
 		all.Go(func() {
 			if code, err := list(t.Context()); code != 200 {
-				t.Errorf("%d %v", code, err)
+				t.Errorf("a list that waited for the cancelled one = %d, %v, want 200", code, err)
 			}
 		})
 	}
@@ -343,7 +343,7 @@ func TestConverterMigrates(t *testing.T) {
 	b.want(b.do("PATCH", bulbPath+"/a", `{}`, mergePatch), 200, "")
 	record, err := store.Get(t.Context(), storage.Key("/registry/example.com/bulbs/default/a"), 0)
 	if err != nil || !strings.Contains(string(record.Value), `"apiVersion":"example.com/v1"`) {
-		t.Errorf("%s %v", record.Value, err)
+		t.Errorf("the stored object is %s, %v, want the apiVersion example.com/v1", record.Value, err)
 	}
 }
 
@@ -425,7 +425,7 @@ func TestConverterRefused(t *testing.T) {
 			Store: memstore.New(), Authenticator: authn.Func(nil), Authorizer: authz.Func(nil), Resources: []apiserver.Resource{r},
 		})
 		if err == nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("New = %v, want an error with %q", err, text)
 		}
 	}
 }

@@ -242,7 +242,7 @@ func TestCostOfBodies(t *testing.T) {
 	s := fuzzServer(t, memstore.New())
 	for path, object := range map[string]string{configPath: configMap("web", `,"data":{"a":"b"}`), podPath: pod("web", ""), deployPath: deployment("web", 1)} {
 		if w := serveOne(s, "POST", path, "application/json", "", object); w.Code != http.StatusCreated {
-			t.Fatalf("%d %s", w.Code, w.Body)
+			t.Fatalf("POST %s = %d %s, want 201", path, w.Code, w.Body)
 		}
 	}
 	for _, h := range hostiles() {

@@ -198,7 +198,8 @@ func TestMutatingAdmissionSeesNoIdentity(t *testing.T) {
 	}
 	for _, m := range made {
 		if m.UID == "mine" || m.UID == "x" || m.CreationTimestamp.Year() < 2020 || m.GetSelfLink() != "" {
-			t.Errorf("%+v", m.ObjectMeta)
+			t.Errorf("the created metadata is %+v, want another UID than mine and x, a creationTimestamp since 2020 and no selfLink",
+				m.ObjectMeta)
 		}
 	}
 	if want := []string{"  false true 1", "b b false true 1", "c c false true 1"}; !slices.Equal(mutated, want) {
@@ -243,7 +244,7 @@ func TestGeneratedNamesCollide(t *testing.T) {
 			case http.StatusConflict:
 				conflicts.Add(1)
 			default:
-				t.Errorf("%d %s", got.code, got.body)
+				t.Errorf("POST with generateName = %d %s, want 201 or 409", got.code, got.body)
 			}
 		})
 	}
@@ -312,7 +313,7 @@ func TestNamespaceOfClusterObject(t *testing.T) {
 		a.want(a.do("PATCH", path+"/two?fieldManager=m", strings.Replace(stray, "one", "two", 1), applyPatch), 201, ""),
 	} {
 		if n := into[corev1.Namespace](t, got); n.Namespace != "" {
-			t.Errorf("%+v", n.ObjectMeta)
+			t.Errorf("the metadata of the answer is %+v, want no namespace", n.ObjectMeta)
 		}
 	}
 }

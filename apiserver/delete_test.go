@@ -84,13 +84,13 @@ func TestPropagationPolicies(t *testing.T) {
 		got := a.want(a.do("DELETE", deployPath+"/d?"+query, ""), 200, "")
 		if want == "" {
 			if status := into[metav1.Status](t, got); status.Status != "Success" {
-				t.Errorf("%s: %s", query, got.body)
+				t.Errorf("DELETE with %q = %s, want the status Success", query, got.body)
 			}
 			continue
 		}
 		d := into[appsv1.Deployment](t, got)
 		if len(d.Finalizers) != 1 || d.Finalizers[0] != want || d.DeletionTimestamp == nil {
-			t.Errorf("%s: %+v", query, d.ObjectMeta)
+			t.Errorf("DELETE with %q leaves %+v, want only the finalizer %s and a deletionTimestamp", query, d.ObjectMeta, want)
 		}
 		a.want(a.do("PATCH", deployPath+"/d", `{"metadata":{"finalizers":null}}`, mergePatch), 200, "")
 	}

@@ -61,7 +61,7 @@ func TestAggregatedDiscovery(t *testing.T) {
 	list := into[apidiscovery.APIGroupDiscoveryList](t, got)
 	r := list.Items[0].Versions[0].Resources[0]
 	if list.Items[0].Name != "apps" || r.Resource != "deployments" || r.ResponseKind.Kind != "Deployment" || r.Scope != "Namespaced" || r.SingularResource != "deployment" || r.Subresources[0].ResponseKind.Group != "autoscaling" {
-		t.Errorf("%+v", list)
+		t.Errorf("GET /apis = %v, want apps first with the namespaced deployments of kind Deployment and an autoscaling subresource", list)
 	}
 	again := a.do("GET", "/apis", "", accept, "If-None-Match: "+got.header.Get("ETag"))
 	if again.code != 304 || again.body != "" {
@@ -104,7 +104,7 @@ func TestOpenAPI(t *testing.T) {
 	was, is := []byte(deployment("d", 1)), []byte(strings.Replace(deployment("d", 1), "nginx", "nginx:2", 1))
 	merged, err := strategicpatch.CreateThreeWayMergePatch(was, is, was, meta, true)
 	if err != nil || string(merged) != `{"spec":{"template":{"spec":{"$setElementOrder/containers":[{"name":"c"}],"containers":[{"image":"nginx:2","name":"c"}]}}}}` {
-		t.Errorf("%v %s", err, merged)
+		t.Errorf("CreateThreeWayMergePatch = %s, %v, want only nginx:2 for the container c and the order of containers", merged, err)
 	}
 }
 

@@ -126,7 +126,7 @@ func TestManyTerms(t *testing.T) {
 				a := &api{t, a.client, a.base}
 				bounded(t, 3*time.Second, func() {
 					if got := a.do(method, configPath+start+query, ""); got.code >= 500 {
-						t.Errorf("%d %.200s", got.code, got.body)
+						t.Errorf("%s with 100000 terms = %d %.200s, want less than 500", method, got.code, got.body)
 					}
 				})
 			})
@@ -140,12 +140,12 @@ func TestInvalidTextInQueries(t *testing.T) {
 	a.create(configPath, configMap("web", ""))
 	for _, path := range []string{"?fieldManager=%ff", "?fieldManager=a%ffb"} {
 		if got := a.do("POST", configPath+path, configMap("a", "")); got.code != 400 && got.code != 422 {
-			t.Errorf("%s: %d %s", path, got.code, got.body)
+			t.Errorf("POST with %s = %d %s, want 400 or 422", path, got.code, got.body)
 		}
 	}
 	a.want(a.do("PATCH", configPath+"/web", `{"data":{"a":"b"}}`, mergePatch, "User-Agent: \xff\xfe"), 200, "")
 	if got := a.do("GET", configPath+"/web", ""); strings.ContainsRune(got.body, '\ufffd') {
-		t.Errorf("%q", got.body)
+		t.Errorf("GET of the patched object = %q, want no U+FFFD", got.body)
 	}
 	a.want(a.do("GET", configPath+"?fieldSelector=metadata.name%3D%ff", ""), 200, `"items":[]`)
 	a.want(a.do("GET", configPath+"?labelSelector=%ff", ""), 400, "")
@@ -258,7 +258,7 @@ func TestPanicsGiveTheirPlaceBack(t *testing.T) {
 		armed.Store(true)
 		for range 3 {
 			if got := a.do("POST", configPath, configMap(name, "")); got.code != 500 || !strings.Contains(got.body, "handler panicked") {
-				t.Errorf("%s: %d %s", name, got.code, got.body)
+				t.Errorf("POST with a panic in the %s = %d %s, want 500 with %q", name, got.code, got.body, "handler panicked")
 			}
 		}
 		armed.Store(false)

@@ -152,7 +152,7 @@ func TestConfusingPathsNeverReachTheStore(t *testing.T) {
 			w := httptest.NewRecorder()
 			s.ServeHTTP(w, r)
 			if w.Code != http.StatusBadRequest {
-				t.Errorf("%s: %d", path, w.Code)
+				t.Errorf("GET %s = %d, want 400", path, w.Code)
 			}
 		}
 	}
@@ -167,7 +167,7 @@ func TestUnknownFinalizerIsKept(t *testing.T) {
 	a.want(a.do("DELETE", configPath+"/web", ""), 200, "")
 	got := into[corev1.ConfigMap](t, a.want(a.do("GET", configPath+"/web", ""), 200, ""))
 	if len(got.Finalizers) != 1 || got.DeletionTimestamp == nil {
-		t.Errorf("%+v", got.ObjectMeta)
+		t.Errorf("the metadata after the DELETE is %+v, want one finalizer and a deletionTimestamp", got.ObjectMeta)
 	}
 	a.want(a.do("PATCH", configPath+"/web", `{"metadata":{"finalizers":null}}`, mergePatch), 200, "")
 	a.want(a.do("GET", configPath+"/web", ""), 404, "")

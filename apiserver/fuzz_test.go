@@ -80,7 +80,7 @@ func FuzzSelection(f *testing.F) {
 		s, err := newSelection(k, namespace, byLabel, byField)
 		if err != nil {
 			if toStatus(err).Code != http.StatusBadRequest {
-				t.Errorf("%v", err)
+				t.Errorf("newSelection(%q, %q, %q) = %v, want the code 400", namespace, byLabel, byField, err)
 			}
 			return
 		}
@@ -127,7 +127,7 @@ func FuzzDecodeBody(f *testing.F) {
 		pod := &corev1.Pod{}
 		if _, err := c.DecodeBody(context.Background(), body, media, "", k.gvk, pod); err != nil {
 			if toStatus(err).Code != http.StatusBadRequest {
-				t.Errorf("%v", err)
+				t.Errorf("DecodeBody(%q as %s) = %v, want the code 400", body, media, err)
 			}
 			return
 		}
@@ -148,7 +148,7 @@ func FuzzAccept(f *testing.F) {
 			t.Errorf("%q gives %+v", accept, out)
 		}
 		if err != nil && toStatus(err).Code != http.StatusNotAcceptable {
-			t.Errorf("%q: %v", accept, err)
+			t.Errorf("Negotiate(%q) = %v, want the code 406", accept, err)
 		}
 	})
 }

@@ -55,7 +55,7 @@ func FuzzRevision(f *testing.F) {
 		revision, err := parseRevision(text)
 		switch {
 		case err != nil && toStatus(err).Code != http.StatusBadRequest:
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("parseRevision(%q) = %v, want the code 400", text, err)
 		case err == nil && (revision < 0 || formatRevision(revision) != strings.TrimLeft(text, "0")):
 			t.Errorf("%q is %d", text, revision)
 		}
@@ -100,7 +100,7 @@ func FuzzStored(f *testing.F) {
 		}
 		if err != nil {
 			if !strings.Contains(err.Error(), string(record.Key)) {
-				t.Errorf("%q: %v", value, err)
+				t.Errorf("decodeItem(%q) = %v, want an error with the key %s", value, err, record.Key)
 			}
 			return
 		}

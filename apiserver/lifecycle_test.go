@@ -86,7 +86,7 @@ func TestHeaderLimit(t *testing.T) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
-		t.Errorf("%s", response.Status)
+		t.Errorf("GET /version with a header of more than 1 MiB = %s, want 431", response.Status)
 	}
 }
 
@@ -169,7 +169,7 @@ func testHooks(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if got := strings.Join(lines, ""); got != "get configmaps 404\nwatching 1\nwatching -1\nwatch configmaps 200\nget  200\n" {
-		t.Errorf("%s", got)
+		t.Errorf("the hooks tell %q, want a get of code 404, a watch that begins, ends and has code 200, and a get of code 200", got)
 	}
 }
 
@@ -305,6 +305,6 @@ func TestPlainHTTPMustBeAskedFor(t *testing.T) {
 		Authorizer:    authz.Func(func(context.Context, authz.Attributes) (authz.Decision, string, error) { return 0, "", nil }),
 	})
 	if err == nil || !strings.Contains(err.Error(), "InsecurePlainHTTP") {
-		t.Errorf("%v", err)
+		t.Errorf("New with a plain listener = %v, want an error with %q", err, "InsecurePlainHTTP")
 	}
 }

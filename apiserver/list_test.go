@@ -181,7 +181,7 @@ func TestExpiredContinue(t *testing.T) {
 	got := a.want(a.do("GET", configPath+"?continue="+token, ""), 410, "continue parameter is too old")
 	expired := into[metav1.Status](t, got)
 	if expired.Reason != metav1.StatusReasonExpired || expired.Continue == "" {
-		t.Fatalf("%s", got.body)
+		t.Fatalf("GET with an old continue token = %s, want the reason Expired and a new token", got.body)
 	}
 	if rest := a.names(configPath + "?limit=3&continue=" + expired.Continue); rest != "b c d" {
 		t.Errorf("the rest is %q", rest)

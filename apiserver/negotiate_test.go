@@ -137,7 +137,7 @@ func TestYAML(t *testing.T) {
 	got := a.want(a.do("POST", configPath, "metadata:\n  name: one\ndata: {k: v}\n", "Content-Type: application/yaml", "Accept: application/yaml"), 201, "")
 	var cm corev1.ConfigMap
 	if err := yaml.Unmarshal([]byte(got.body), &cm); err != nil || cm.Data["k"] != "v" || cm.Kind != "ConfigMap" {
-		t.Errorf("%v %s", err, got.body)
+		t.Errorf("the create gives %s, %v, want the YAML of a ConfigMap with k=v", got.body, err)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestPanicInTheMiddle(t *testing.T) {
 				t.Errorf("%s%s: a broken answer looks whole", name, query)
 			}
 			if name == "memory" && !errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Errorf("%s%s: %v", name, query, err)
+				t.Errorf("%s: GET /p/log%s = %v, want %v", name, query, err, io.ErrUnexpectedEOF)
 			}
 		}
 		a.want(a.do("GET", podPath+"/p", ""), 200, "")

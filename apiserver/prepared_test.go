@@ -36,7 +36,7 @@ func TestPluginsDoNotSetWhatTheServerSets(t *testing.T) {
 	send := func(method, path, body string) string {
 		code, answer := exchange(t, api, method, path, body)
 		if code >= 300 {
-			t.Fatalf("%s: %d %s", method, code, answer)
+			t.Fatalf("%s %s = %d %s, want less than 300", method, path, code, answer)
 		}
 		return answer
 	}

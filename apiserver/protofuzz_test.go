@@ -181,7 +181,7 @@ func tryWire(t *testing.T, c *wire.Codec, s *wireSample, random *rand.Rand, chan
 	_, err = c.DecodeBody(context.Background(), append(append([]byte(nil), wire.ProtoMagic...), body...), wire.Proto, "", s.kind, obj)
 	if err != nil {
 		if code := toStatus(err).Code; code != http.StatusBadRequest {
-			t.Errorf("%d %v", code, err)
+			t.Errorf("DecodeBody(a changed %s) = %v of code %d, want the code 400", s.kind.Kind, err, code)
 		}
 		return false
 	}

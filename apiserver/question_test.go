@@ -46,7 +46,7 @@ func TestSubresourceAnswer(t *testing.T) {
 	const question = `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"audiences":["x"]}}`
 	got := into[authenticationv1.TokenRequest](t, a.want(a.do("POST", podPath+"/p/token", question), 201, ""))
 	if got.Status.Token != "p admin" || got.Kind != "TokenRequest" || got.APIVersion != "authentication.k8s.io/v1" || got.Name != "p" {
-		t.Errorf("%+v", got)
+		t.Errorf("the answer is %v, want the token %q and a TokenRequest of authentication.k8s.io/v1 with the name p", got, "p admin")
 	}
 	if after := a.want(a.do("GET", podPath+"/p", ""), 200, "").body; after != before {
 		t.Errorf("the object was changed:\n%s\n%s", before, after)

@@ -105,7 +105,7 @@ func TestAfterCreateAndDecorate(t *testing.T) {
 	check := func(got answer) {
 		t.Helper()
 		if c := into[corev1.ConfigMap](t, got); c.Annotations["seen-at"] != c.ResourceVersion || c.ResourceVersion == "" {
-			t.Errorf("%+v", c.ObjectMeta)
+			t.Errorf("the metadata of the answer is %+v, want a resourceVersion, and the same in seen-at", c.ObjectMeta)
 		}
 	}
 	a.want(a.do("POST", configPath+"?dryRun=All", configMap("a", "")), 201, "")

@@ -97,7 +97,8 @@ func TestSpecStatus(t *testing.T) {
 			lit = got.Status.Lit[0]
 		}
 		if got.Labels["room"] != step.room || got.Spec.Colors[0] != step.spec || lit != step.status || got.Generation != step.generation || len(got.Finalizers) > 0 {
-			t.Errorf("%s %s: %+v", step.method, step.path, got)
+			t.Errorf("%s %s = %+v, want room %s, the spec %s, the status %q, generation %d and no finalizers",
+				step.method, step.path, got, step.room, step.spec, step.status, step.generation)
 		}
 	}
 	for _, f := range into[lamp](t, a.do("GET", path, "")).ManagedFields {

@@ -61,7 +61,7 @@ func TestSubresourcesAreChecked(t *testing.T) {
 		})
 		switch {
 		case test.want == "" && err != nil:
-			t.Errorf("%T %q: %v", test.sub, test.sub.SubresourceName(), err)
+			t.Errorf("New with the %T %q = %v, want nil", test.sub, test.sub.SubresourceName(), err)
 		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
 			t.Errorf("%T %q: %v, want %q", test.sub, test.sub.SubresourceName(), err, test.want)
 		}

@@ -168,6 +168,6 @@ func TestAdmissionSetsNoGeneration(t *testing.T) {
 	a.create(configPath, configMap("web", ""))
 	got := into[corev1.ConfigMap](t, a.want(a.do("PATCH", configPath+"/web", `{"data":{"a":"b"}}`, mergePatch), 200, ""))
 	if got.Generation != 0 || got.Namespace != "default" {
-		t.Errorf("%+v", got.ObjectMeta)
+		t.Errorf("the metadata after the PATCH is %+v, want generation 0 and namespace default", got.ObjectMeta)
 	}
 }

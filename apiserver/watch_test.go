@@ -174,7 +174,7 @@ func TestWatchCompacted(t *testing.T) {
 	}
 	got := a.do("GET", configPath+"?watch=true&resourceVersion=1", "")
 	if !strings.Contains(got.body, `"reason":"Expired"`) || !strings.Contains(got.body, `"code":410`) {
-		t.Errorf("%d %s", got.code, got.body)
+		t.Errorf("a watch from resourceVersion 1 = %d %s, want an event of reason Expired and code 410", got.code, got.body)
 	}
 }
 

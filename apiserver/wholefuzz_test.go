@@ -54,14 +54,14 @@ func FuzzServer(f *testing.F) {
 		empty(t, store)
 		for path, object := range map[string]string{configPath: configMap("web", `,"data":{"a":"b"}`), podPath: pod("web", ""), deployPath: deployment("web", 1)} {
 			if w := serveOne(s, "POST", path, "application/json", "", object); w.Code != http.StatusCreated {
-				t.Fatalf("%d %s", w.Code, w.Body)
+				t.Fatalf("POST %s = %d %s, want 201", path, w.Code, w.Body)
 			}
 		}
 		w := serveOne(s, method, path, media, accept, body)
 		var status metav1.Status
 		switch {
 		case w.Code >= 500 && w.Code != http.StatusGatewayTimeout:
-			t.Errorf("%s %q %q %q: %d %s", method, path, media, body, w.Code, w.Body)
+			t.Errorf("%s %q of %q as %q = %d %s, want less than 500, or 504", method, path, body, media, w.Code, w.Body)
 		case w.Code >= 400 && strings.HasPrefix(w.Header().Get("Content-Type"), "application/json") && (json.Unmarshal(w.Body.Bytes(), &status) != nil || status.Kind != "Status" || status.Code != int32(w.Code)):
 			t.Errorf("%s %q: %d with %s", method, path, w.Code, w.Body)
 		}

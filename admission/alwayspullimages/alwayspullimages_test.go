@@ -69,7 +69,7 @@ func TestEveryImage(t *testing.T) {
 		&pod.Spec.EphemeralContainers[0].ImagePullPolicy, &pod.Spec.Volumes[1].Image.PullPolicy,
 	} {
 		if *policy != corev1.PullAlways {
-			t.Errorf("%+v", pod.Spec)
+			t.Errorf("Mutate sets the pull policy %q, want Always: %v", *policy, &pod.Spec)
 		}
 		*policy = corev1.PullIfNotPresent
 		if err := plugin.Validate(t.Context(), create(pod)); err == nil {
@@ -107,7 +107,7 @@ func TestUpdates(t *testing.T) {
 	} {
 		plugin, pod := alwayspullimages.Plugin{}, test.request.Object.(*corev1.Pod)
 		if err := plugin.Validate(t.Context(), test.request); (err != nil) != test.changed {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: Validate(request) = %v, want an error: %t", name, err, test.changed)
 		}
 		if err := plugin.Mutate(t.Context(), test.request); err != nil {
 			t.Error(err)
@@ -139,7 +139,7 @@ func TestDebug(t *testing.T) {
 	want := newPod("a").Spec
 	want.EphemeralContainers = append(want.EphemeralContainers, pod.Spec.EphemeralContainers[1])
 	if !reflect.DeepEqual(pod.Spec, want) || pod.Spec.EphemeralContainers[1].ImagePullPolicy != corev1.PullAlways {
-		t.Errorf("%+v", pod.Spec)
+		t.Errorf("Mutate gives the spec %v, want %v with the pull policy Always in the second ephemeral container", &pod.Spec, &want)
 	}
 }
 

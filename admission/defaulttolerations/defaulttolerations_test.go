@@ -102,7 +102,8 @@ func TestSharesNothing(t *testing.T) {
 	*a.Spec.Tolerations[1].TolerationSeconds = 7
 	a.Spec.Tolerations[2].Key = "changed"
 	if *b.Spec.Tolerations[1].TolerationSeconds != 300 || b.Spec.Tolerations[2].Key != corev1.TaintNodeUnreachable || shared[:3][2].Key != "" {
-		t.Errorf("%+v, %+v", b.Spec.Tolerations, shared[:3])
+		t.Errorf("a change of another pod makes the tolerations %+v of %d seconds, want %s and 300; shared %+v, want no third key",
+			b.Spec.Tolerations, *b.Spec.Tolerations[1].TolerationSeconds, corev1.TaintNodeUnreachable, shared[:3])
 	}
 }
 

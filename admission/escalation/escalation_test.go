@@ -245,7 +245,7 @@ func TestGrants(t *testing.T) {
 	} {
 		err := p.Validate(t.Context(), test.request)
 		if (err == nil) != (test.refused == "") || err != nil && !strings.Contains(err.Error(), test.refused) {
-			t.Errorf("%s: %v", test.name, err)
+			t.Errorf("%s: Validate(request) = %v, want an error with %q (nil if empty)", test.name, err, test.refused)
 		}
 		test.request.User.Groups = append(test.request.User.Groups, user.Masters)
 		if err := p.Validate(t.Context(), test.request); err != nil {
@@ -269,7 +269,7 @@ func TestOthers(t *testing.T) {
 		}
 		change(r)
 		if err := p.Validate(t.Context(), r); err != nil {
-			t.Errorf("%s %s %T: %v", r.Operation, r.Subresource, r.Object, err)
+			t.Errorf("Validate(%s of %T, subresource %q) = %v, want nil", r.Operation, r.Object, r.Subresource, err)
 		}
 	}
 	nobody := write("x", role("shop", "r", "get :secrets"), nil)
@@ -283,7 +283,8 @@ func TestOthers(t *testing.T) {
 	var forbidden *admission.ForbiddenError
 	err := p.Validate(t.Context(), write("nobody", role("shop", "r", "get :secrets"), nil))
 	if !errors.As(err, &forbidden) || forbidden.Resource != "roles" || forbidden.Group != rbacv1.GroupName || forbidden.Name != "r" {
-		t.Errorf("%#v", err)
+		t.Errorf("Validate(a new role of a user with no rights) = %#v, want a ForbiddenError of roles in %s with the name r",
+			err, rbacv1.GroupName)
 	}
 }
 
@@ -297,7 +298,7 @@ func TestBrokenAuthorizer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.Validate(t.Context(), write("x", role("shop", "r", "get :pods"), nil)); err == nil || strings.Contains(err.Error(), "broken") {
-		t.Errorf("%v", err)
+		t.Errorf("Validate(a new role) = %v, want an error without %q", err, "broken")
 	}
 	for _, missing := range []metav1.Object{binding("shop", "Role", "r", "x"), clusterBinding("r", "x")} {
 		if err := p.Validate(t.Context(), write("x", missing, nil)); !apierrors.IsNotFound(err) {

@@ -93,7 +93,7 @@ func TestServer(t *testing.T) {
 	} {
 		code, data := do(test.client, test.method, test.path, test.kind, test.body)
 		if code != test.code || !strings.Contains(data, test.text) {
-			t.Errorf("%s %s %s: %d %s", test.method, test.path, test.body, code, data)
+			t.Errorf("%s %s of %s = %d %s, want %d with %q", test.method, test.path, test.body, code, data, test.code, test.text)
 		}
 	}
 }

@@ -23,7 +23,7 @@ limits:
 		{Type: eventratelimit.SourceAndObject, QPS: 1, Burst: 2, CacheSize: 3},
 	}}
 	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("ParseConfig = %+v, %v, want %+v", got, err, want)
 	}
 }
 

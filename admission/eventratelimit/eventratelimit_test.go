@@ -98,7 +98,7 @@ func TestBuckets(t *testing.T) {
 				want = want || n == name
 			}
 			if (err == nil) != want || err != nil && !apierrors.IsTooManyRequests(err) {
-				t.Errorf("%s, %s: %v", typ, name, err)
+				t.Errorf("a limit of type %s, then %s: Validate = %v, want nil: %t, else TooManyRequests", typ, name, err, want)
 			}
 		}
 	}
@@ -114,7 +114,7 @@ func TestWhatIsNotCounted(t *testing.T) {
 	for range 3 {
 		for _, r := range []*admission.Request{dry, pod, deletion, foreign} {
 			if err := p.Validate(t.Context(), r); err != nil {
-				t.Errorf("%+v: %v", r, err)
+				t.Errorf("Validate(%s of %v, DryRun %t) = %v, want nil, since it does not count", r.Operation, r.Kind, r.DryRun, err)
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func TestAllLimitsAreNamed(t *testing.T) {
 	}
 	const want = "Too many requests: [limit reached on type Server for key , limit reached on type SourceAndObject for key kubeletn1Podawebuv1]"
 	if err == nil || err.Error() != want {
-		t.Errorf("%v", err)
+		t.Errorf("the second Validate = %v, want %s", err, want)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestKeysAreKeptApart(t *testing.T) {
 		r := event("a", "jane", "web")
 		r.Object.(*corev1.Event).Source = source
 		if err := p.Validate(t.Context(), r); err != nil {
-			t.Errorf("%+v: %v", source, err)
+			t.Errorf("Validate(an event of the source %+v) = %v, want nil", source, err)
 		}
 	}
 }

@@ -167,7 +167,7 @@ func TestWhatIsSaidStays(t *testing.T) {
 			t.Errorf("%s: changed to %v", name, got)
 		}
 		if m, set := got.Requests["memory"]; strings.Contains(want, "memory") && (!set || m.Value() != 1000) {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: Mutate gives a memory request of %d (set: %t), want 1000", name, m.Value(), set)
 		}
 	}
 }
@@ -185,10 +185,10 @@ func TestContainers(t *testing.T) {
 	const want = "Initial Resources plugin set: cpu, memory request for container sidecar; " +
 		"cpu, memory request for container web; cpu, memory request for container log"
 	if got := pod.Annotations[initialresources.Annotation]; got != want {
-		t.Errorf("%q", got)
+		t.Errorf("Mutate sets the annotation %q, want %q", got, want)
 	}
 	if pod.Spec.InitContainers[0].Resources.Requests != nil || pod.Spec.EphemeralContainers[0].Resources.Requests != nil {
-		t.Errorf("%+v", pod.Spec)
+		t.Errorf("Mutate gives the spec %v, want no requests of the first init container and the ephemeral one", &pod.Spec)
 	}
 	pod, r = create(corev1.Container{Name: "web"})
 	r.Operation, r.OldObject = admission.Update, pod
@@ -203,7 +203,7 @@ func TestSourceFails(t *testing.T) {
 	pod, r := create(corev1.Container{Name: "web", Image: "a"})
 	err := newPlugin(t, initialresources.Config{Source: &source{err: errors.New("no such host")}, Log: log}).Mutate(t.Context(), r)
 	if err != nil || pod.Spec.Containers[0].Resources.Requests != nil || pod.Annotations != nil {
-		t.Errorf("%v, %+v", err, pod)
+		t.Errorf("Mutate with a source that fails = %v and gives %v, want nil, no requests and no annotations", err, pod)
 	}
 	if len(logged) != 2 || !strings.Contains(logged[0], "no such host") || !strings.Contains(logged[0], "shop/web") {
 		t.Errorf("logged %q", logged)

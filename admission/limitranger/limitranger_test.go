@@ -209,10 +209,11 @@ func TestConcerns(t *testing.T) {
 		r := create(test.object)
 		r.Operation, r.Subresource, r.OldObject = test.operation, test.subresource, test.old
 		if err := p.Validate(t.Context(), r); (err != nil) != test.refused {
-			t.Errorf("%s %s: %v", test.operation, test.subresource, err)
+			t.Errorf("Validate(%s of %T, subresource %q) = %v, want an error: %t",
+				test.operation, test.object, test.subresource, err, test.refused)
 		}
 		if err := p.Mutate(t.Context(), r); err != nil {
-			t.Errorf("%s %s: %v", test.operation, test.subresource, err)
+			t.Errorf("Mutate(%s of %T, subresource %q) = %v, want nil", test.operation, test.object, test.subresource, err)
 		}
 		if made, ok := test.object.(*corev1.Pod); ok && (len(made.Annotations) > 0) != test.refused {
 			t.Errorf("%s %s: annotated %v", test.operation, test.subresource, made.Annotations)

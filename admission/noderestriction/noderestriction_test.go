@@ -63,7 +63,7 @@ func check(t *testing.T, p *noderestriction.Plugin, name string, r *admission.Re
 	t.Helper()
 	err := p.Validate(t.Context(), r)
 	if (err == nil) != (refused == "") || err != nil && !strings.Contains(err.Error(), refused) {
-		t.Errorf("%s: %v", name, err)
+		t.Errorf("%s: Validate(request) = %v, want an error with %q (nil if empty)", name, err, refused)
 	}
 	for _, u := range []*user.Info{nil, {Name: "jane", Groups: []string{user.Nodes}}, {Name: kubelet.Name}} {
 		other := *r
@@ -228,7 +228,7 @@ func TestLookup(t *testing.T) {
 	check(t, p, "evict what was just bound", request(admission.Create, "/pods/eviction", "unbound", &policyv1.Eviction{}, nil), "")
 	err := p.Validate(t.Context(), request(admission.Create, "/pods/eviction", "gone", &policyv1.Eviction{}, nil))
 	if !apierrors.IsNotFound(err) {
-		t.Errorf("%v", err)
+		t.Errorf("Validate(an eviction of a pod that is gone) = %v, want NotFound", err)
 	}
 	mirror := newMirror(nil)
 	mirror.OwnerReferences[0].UID = "uid-again"
@@ -260,7 +260,7 @@ func TestOthers(t *testing.T) {
 	}
 	var forbidden *admission.ForbiddenError
 	if err := p.Validate(t.Context(), request(admission.Update, "/nodes", "n2", nil, nil)); !errors.As(err, &forbidden) || forbidden.Resource != "nodes" || forbidden.Name != "n2" {
-		t.Errorf("%#v", err)
+		t.Errorf("Validate(an update of node n2) = %#v, want a ForbiddenError of nodes with the name n2", err)
 	}
 }
 

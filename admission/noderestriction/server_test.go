@@ -64,7 +64,7 @@ func TestServer(t *testing.T) {
 		{pods, podOn("mine", "n1")}, {pods, podOn("other", "n2")}, {nodes, `{"metadata":{"name":"n2"}}`},
 	} {
 		if code, data := do(s.As("admin"), "POST", object.path, asJSON, object.body); code != 201 && code != 409 {
-			t.Fatalf("%s: %d %s", object.path, code, data)
+			t.Fatalf("POST %s = %d %s, want 201 or 409", object.path, code, data)
 		}
 	}
 	node := s.As("system:node:n1", user.Nodes)
@@ -100,10 +100,10 @@ func TestServer(t *testing.T) {
 		code, data := do(node, test.method, test.path, test.kind, test.body)
 		var status struct{ Message string }
 		if err := json.Unmarshal(data, &status); err != nil {
-			t.Errorf("%s %s: %v", test.method, test.path, err)
+			t.Errorf("%s %s: decode the answer %q: %v", test.method, test.path, data, err)
 		}
 		if code != test.code || !strings.Contains(status.Message, test.text) {
-			t.Errorf("%s %s: %d %s", test.method, test.path, code, bytes.TrimSpace(data))
+			t.Errorf("%s %s = %d %s, want %d with %q", test.method, test.path, code, bytes.TrimSpace(data), test.code, test.text)
 		}
 	}
 	if code, data := do(s.As("admin"), "GET", pods+"/other", asJSON, ""); code != 200 {

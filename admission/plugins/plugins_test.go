@@ -172,7 +172,7 @@ func TestWrongNames(t *testing.T) {
 			t.Errorf("%s: %d mutators", name, len(chain.Mutators))
 		}
 		if _, nameErr := plugins.Names(test.config); (nameErr == nil) != (err == nil) {
-			t.Errorf("%s: %v", name, nameErr)
+			t.Errorf("%s: Names(config) = %v, want an error exactly when New gives one: %v", name, nameErr, err)
 		}
 	}
 }
@@ -233,7 +233,7 @@ func TestMetrics(t *testing.T) {
 			t.Error(err)
 		}
 		if want := []string{"Slow admit UPDATE 1s <nil>", "Slow validate UPDATE 0s no"}; !slices.Equal(told, want) {
-			t.Errorf("%q", told)
+			t.Errorf("Metrics.Done is told %q, want %q", told, want)
 		}
 	})
 }

@@ -32,11 +32,11 @@ exemptions:
 		Exemptions: podsecurity.Exemptions{Usernames: []string{"root"}, Namespaces: []string{"kube-system"}, RuntimeClasses: []string{"vm"}},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("ParseConfig = %+v, %v, want %+v", got, err, want)
 	}
 	for _, version := range []string{"v1beta1", "v1alpha1"} {
 		if got, err := podsecurity.ParseConfig([]byte(strings.Replace(header, "/v1", "/"+version, 1))); err != nil || !reflect.DeepEqual(got, podsecurity.Configuration{}) {
-			t.Errorf("%s: %+v, %v", version, got, err)
+			t.Errorf("ParseConfig of an empty %s = %+v, %v, want %+v", version, got, err, podsecurity.Configuration{})
 		}
 	}
 }
@@ -103,7 +103,7 @@ func FuzzLabels(f *testing.F) {
 		policy, problems := podsecurity.PolicyOf(labels, podsecurity.Policy{})
 		standards.Evaluate(policy.Enforce, &metav1.ObjectMeta{}, &corev1.PodSpec{})
 		if len(problems) == 0 && policy.Enforce.String() != level+":"+version {
-			t.Errorf("%q, %q: %v", level, version, policy.Enforce)
+			t.Errorf("PolicyOf(enforce %q, enforce-version %q) enforces %v, want %s:%s", level, version, policy.Enforce, level, version)
 		}
 	})
 }

@@ -37,7 +37,7 @@ func TestLabels(t *testing.T) {
 	} {
 		err := p.Validate(t.Context(), create(namespace("shop", label), "namespaces", ""))
 		if want == "" && err != nil || want != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `Namespace "shop" is invalid: `) || !strings.HasSuffix(err.Error(), want)) {
-			t.Errorf("%q: %v", label, err)
+			t.Errorf("Validate(a namespace with %q) = %v, want an Invalid error of shop that ends with %q (nil if empty)", label, err, want)
 		}
 		if want == "" {
 			continue
@@ -103,7 +103,7 @@ func TestManyPods(t *testing.T) {
 	if want := `warning: new PodSecurity enforce level only checked against the first 3000 of 100000 existing pods
 warning: existing pods in namespace "shop" violate the new PodSecurity enforce level "baseline:latest"
 warning: p099900: host namespaces`; got != want {
-		t.Errorf("%s", got)
+		t.Errorf("an update to enforce=baseline gives\n%s, want\n%s", got, want)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestNotANamespace(t *testing.T) {
 	p := newCluster().plugin(t, podsecurity.Configuration{})
 	for _, r := range []*admission.Request{create(pod("a"), "namespaces", ""), update(namespace("a"), pod("a"), "namespaces")} {
 		if err := p.Validate(t.Context(), r); !apierrors.IsBadRequest(err) {
-			t.Errorf("%v", err)
+			t.Errorf("Validate(%s of %T as a namespace, the old one %T) = %v, want BadRequest", r.Operation, r.Object, r.OldObject, err)
 		}
 	}
 }

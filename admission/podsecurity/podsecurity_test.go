@@ -224,13 +224,13 @@ func TestUpdates(t *testing.T) {
 		r := update(c.now, c.was, "pods")
 		r.Subresource = c.subresource
 		if got := outcome(t, p, r); strings.Contains(got, "error") != c.refused {
-			t.Errorf("%+v: %s", c, got)
+			t.Errorf("an update with subresource %q of %v to %v gives %q, want an error: %t", c.subresource, c.was, c.now, got, c.refused)
 		}
 	}
 	for _, r := range []*admission.Request{update(namespace("x"), pod("a"), "pods"), update(pod("a"), namespace("x"), "pods")} {
 		r.Namespace = "shop"
 		if err := p.Validate(t.Context(), r); !apierrors.IsBadRequest(err) {
-			t.Errorf("%v", err)
+			t.Errorf("Validate(an update of %T to %T as a pod) = %v, want BadRequest", r.OldObject, r.Object, err)
 		}
 	}
 	remove := create(hosted("a"), "pods", "")
@@ -261,7 +261,7 @@ func TestWorkloads(t *testing.T) {
 		r := create(c.object, c.resource, c.group)
 		const violates = `would violate PodSecurity "baseline:latest": host namespaces (hostNetwork=true)`
 		if got := outcome(t, p, r); got != "audit-violations: "+violates+"\nwarning: "+violates {
-			t.Errorf("%s: %s", c.resource, got)
+			t.Errorf("a create of %s gives %q, want only the audit annotation and the warning %q", c.resource, got, violates)
 		}
 		r.Subresource = "scale"
 		if got := outcome(t, p, r); got != "" {
@@ -285,7 +285,7 @@ func TestMissingNamespace(t *testing.T) {
 	p := all.plugin(t, podsecurity.Configuration{})
 	r := create(hosted("a"), "pods", "")
 	if err := p.Validate(t.Context(), r); !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), `failed to lookup namespace "shop"`) {
-		t.Errorf("%v", err)
+		t.Errorf("Validate(a pod in a missing namespace) = %v, want an InternalError: failed to lookup namespace %q", err, "shop")
 	}
 	workload := create(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}}, "jobs", "batch")
 	if got := outcome(t, p, workload); got != `error: failed to lookup namespace "shop": namespaces "shop" not found` {
@@ -293,7 +293,7 @@ func TestMissingNamespace(t *testing.T) {
 	}
 	all.stored["shop"] = namespace("shop", "enforce=baseline")
 	if err := p.Validate(t.Context(), r); !strings.Contains(fmt.Sprint(err), "violates") {
-		t.Errorf("%v", err)
+		t.Errorf("Validate(a pod in a namespace that enforces baseline) = %v, want an error with %q", err, "violates")
 	}
 }
 
@@ -311,7 +311,7 @@ func TestExemptions(t *testing.T) {
 	inVM.Object.(*corev1.Pod).Spec.RuntimeClassName = &class
 	for want, r := range map[string]*admission.Request{"user": byRoot, "namespace": inSystem, "runtimeClass": inVM} {
 		if got := outcome(t, p, r); got != "exempt: "+want {
-			t.Errorf("%s: %s", want, got)
+			t.Errorf("a create of a pod with an exempt %s gives %q, want %q", want, got, "exempt: "+want)
 		}
 	}
 	job := create(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "system"}}, "jobs", "batch")

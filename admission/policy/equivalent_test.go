@@ -77,7 +77,7 @@ func TestEquivalent(t *testing.T) {
 			}
 			const failed = `pods "nginx" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: failed to configure binding: failed to convert object version: cannot convert`
 			if err := p.Validate(t.Context(), equivalentRequest(&twoVersions{broken: true})); test.converted > 0 && (err == nil || err.Error() != failed) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: Validate with a conversion that fails = %v, want %s", name, err, failed)
 			}
 		}
 	})
@@ -108,7 +108,8 @@ func TestEquivalentMutations(t *testing.T) {
 	err = m.Mutate(ctx, r)
 	labels := r.Object.(*corev1.Pod).Labels
 	if err != nil || r.Kind.Version != "v1" || labels["form"] != "v1" || labels["a"] != "v0" || labels["b"] != "v0b" || labels["c"] != "v1v0b" || labels["d"] != "v0v1v0b" {
-		t.Errorf("%v %v", labels, err)
+		t.Errorf("Mutate = %v with version %s and labels %v, want nil, v1 and form=v1 a=v0 b=v0b c=v1v0b d=v0v1v0b",
+			err, r.Kind.Version, labels)
 	}
 	if v.converted != 5 { // twice to v0, and three times back
 		t.Errorf("%d conversions", v.converted)

@@ -151,7 +151,7 @@ func TestIgnoredMutations(t *testing.T) {
 	]`)
 	pod, err := mutate(t.Context(), broken, mutatingOf("b", jsonPatch(`[JSONPatch{op: "add", path: "/metadata/labels/second", value: object.metadata.labels.first}]`)))
 	if err != nil || pod.Labels["second"] != "1" {
-		t.Errorf("%v, %v", pod.Labels, err)
+		t.Errorf("mutate = %v, %v, want the label second=1", pod, err)
 	}
 }
 
@@ -172,7 +172,8 @@ func TestManyVariables(t *testing.T) {
 	p.Spec.Variables = list
 	pod, err := mutate(t.Context(), p)
 	if pod.Labels["n"] != "901" || err == nil || !strings.Contains(err.Error(), "more than 1000 variables need one another") {
-		t.Errorf("%v, %v", pod.Labels, err)
+		t.Errorf("mutate gives the labels %v, %v, want n=901 and an error with %q",
+			pod.Labels, err, "more than 1000 variables need one another")
 	}
 }
 
@@ -197,7 +198,7 @@ func TestRounds(t *testing.T) {
 		t.Errorf("%v, repeats: %v", err, policy.Repeats(ctx))
 	}
 	if labels := r.Object.(*corev1.Pod).Labels; labels["never"] != "x" || labels["needed"] != "xx" {
-		t.Errorf("%v", labels)
+		t.Errorf("two rounds of Mutate give the labels %v, want never=x needed=xx", labels)
 	}
 	none := request(&seen{})
 	none.Operation = admission.Delete

@@ -106,12 +106,12 @@ func TestNewPods(t *testing.T) {
 		err := newPlugin(t, test.cached, test.stored).Mutate(t.Context(), r)
 		if test.refused != "" {
 			if err == nil || err.Error() != `pods "web" is forbidden: `+test.refused {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: Mutate(request) = %v, want %s", name, err, `pods "web" is forbidden: `+test.refused)
 			}
 			continue
 		}
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: Mutate(request) = %v, want nil", name, err)
 			continue
 		}
 		if got := fmt.Sprint(pod.Spec.PriorityClassName, " ", *pod.Spec.Priority, " ", *pod.Spec.PreemptionPolicy); got != test.want {
@@ -133,7 +133,8 @@ func TestPodsOwnTheirNumbers(t *testing.T) {
 		*first.Spec.Priority, *first.Spec.PreemptionPolicy = 1, "changed"
 		second, r := create(corev1.PodSpec{PriorityClassName: name})
 		if err := p.Mutate(t.Context(), r); err != nil || *second.Spec.PreemptionPolicy != want || *second.Spec.Priority == 1 {
-			t.Errorf("%q: %v, %v, %v", name, *second.Spec.Priority, *second.Spec.PreemptionPolicy, err)
+			t.Errorf("Mutate(the second pod of class %q) = %v with %v, want nil, the policy %s and a priority that is not 1",
+				name, err, &second.Spec, want)
 		}
 	}
 }
@@ -144,7 +145,7 @@ func TestUpdates(t *testing.T) {
 	pod, r := create(corev1.PodSpec{})
 	r.Operation, r.OldObject = admission.Update, &corev1.Pod{Spec: corev1.PodSpec{Priority: &value, PreemptionPolicy: &policy}}
 	if err := p.Mutate(t.Context(), r); err != nil || *pod.Spec.Priority != 9 || *pod.Spec.PreemptionPolicy != corev1.PreemptNever {
-		t.Errorf("%v, %v", pod.Spec, err)
+		t.Errorf("Mutate(update) = %v with %v, want nil, the priority 9 and the policy Never", err, &pod.Spec)
 	}
 	if pod.Spec.Priority == &value || pod.Spec.PreemptionPolicy == &policy {
 		t.Error("shared with the pod as it is stored")
@@ -185,11 +186,11 @@ func TestOneDefault(t *testing.T) {
 			Resource: admission.GroupVersionResource{Group: "scheduling.k8s.io", Version: "v1", Resource: "priorityclasses"}}
 		err := newPlugin(t, test.cached, nil).Validate(t.Context(), r)
 		if (err != nil) != test.refused {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: Validate(request) = %v, want an error: %t", name, err, test.refused)
 		}
 		want := fmt.Sprintf("priorityclasses.scheduling.k8s.io %q is forbidden: PriorityClass usual is already marked as default. Only one default can exist", test.class.Name)
 		if err != nil && err.Error() != want {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: Validate(request) = %v, want %s", name, err, want)
 		}
 	}
 }

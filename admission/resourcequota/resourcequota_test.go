@@ -254,7 +254,8 @@ func TestUpdates(t *testing.T) {
 		{request("persistentvolumeclaims", claim("1Gi", ""), nil), false, "persistentvolumeclaims=0"},
 	} {
 		if err := p.Validate(t.Context(), step.r); (err == nil) != step.ok {
-			t.Errorf("%s: %v", step.used, err)
+			t.Errorf("Validate(%s of %s, then %s is used) = %v, want nil: %t",
+				step.r.Operation, step.r.Resource.Resource, step.used, err, step.ok)
 		}
 		if used := s.used("q"); !strings.Contains(used, step.used) {
 			t.Errorf("used %s, want %s", used, step.used)
@@ -288,7 +289,8 @@ func TestObjectCounts(t *testing.T) {
 		r := request(test.resource, &metav1.PartialObjectMetadata{}, nil)
 		r.Resource.Group, r.Subresource = test.group, test.subresource
 		if err := p.Validate(t.Context(), r); (err == nil) != test.ok {
-			t.Errorf("%v: %v", test, err)
+			t.Errorf("Validate(create of %s in group %q, subresource %q) = %v, want nil: %t",
+				test.resource, test.group, test.subresource, err, test.ok)
 		}
 	}
 }

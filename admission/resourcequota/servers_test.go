@@ -185,7 +185,7 @@ func race(t *testing.T, clients []*client.Client, name string, n int) int {
 			case err == nil:
 				made.Add(1)
 			case !strings.Contains(err.Error(), "exceeded quota: q, requested: pods=1, used: pods=40, limited: pods=40"):
-				t.Errorf("%s: %v", p.Name, err)
+				t.Errorf("Create(%s) = %v, want nil or the quota q exceeded with 40 pods of 40 used", p.Name, err)
 			}
 		})
 	}

@@ -120,7 +120,7 @@ func TestNewPods(t *testing.T) {
 		}
 		if test.refused != "" {
 			if err == nil || err.Error() != `pods "web" is forbidden: `+test.refused {
-				t.Errorf("%s: %v", what, err)
+				t.Errorf("%s: Mutate and Validate = %v, want %s", what, err, `pods "web" is forbidden: `+test.refused)
 			}
 			continue
 		}
@@ -148,7 +148,7 @@ func TestSharesNothing(t *testing.T) {
 	pod.Spec.Overhead[corev1.ResourceCPU] = resource.MustParse("1")
 	pod.Spec.Tolerations[0].Key = "other"
 	if !equality.Semantic.DeepEqual(cached, some()) {
-		t.Errorf("%+v", cached[name])
+		t.Errorf("a change of the pod makes the cached class %v, want %v", cached[name], some()[name])
 	}
 }
 
@@ -162,7 +162,7 @@ func TestValidateAfterOthers(t *testing.T) {
 	}
 	pod.Spec.Overhead = nil
 	if err := p.Validate(t.Context(), r); err == nil || !strings.Contains(err.Error(), "Overhead doesn't match") {
-		t.Errorf("%v", err)
+		t.Errorf("Validate(a pod that lost its overhead) = %v, want an error with %q", err, "Overhead doesn't match")
 	}
 }
 
@@ -177,7 +177,7 @@ func TestOtherRequests(t *testing.T) {
 		_, r := create(corev1.PodSpec{RuntimeClassName: &name, Overhead: memory("1Mi")})
 		change(r)
 		if err := errors.Join(p.Mutate(t.Context(), r), p.Validate(t.Context(), r)); err != nil {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: Mutate and Validate = %v, want nil", what, err)
 		}
 	}
 }
@@ -192,7 +192,7 @@ func TestLookupFails(t *testing.T) {
 	name := "sandboxed"
 	_, r := create(corev1.PodSpec{RuntimeClassName: &name})
 	if err := p.Mutate(t.Context(), r); !errors.Is(err, broken) || strings.Contains(err.Error(), "forbidden") {
-		t.Errorf("%v", err)
+		t.Errorf("Mutate with a Lookup that fails = %v, want %v and not forbidden", err, broken)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestTolerations(t *testing.T) {
 			list{{Key: "a", Operator: "Gt", Value: "1"}, equal("a", "1", "")}},
 	} {
 		if got := mergedBy(t, test.pod, test.class); !equality.Semantic.DeepEqual(got, test.want) {
-			t.Errorf("%s: %+v", what, got)
+			t.Errorf("%s: %+v merged with %+v = %+v, want %+v", what, test.pod, test.class, got, test.want)
 		}
 	}
 }

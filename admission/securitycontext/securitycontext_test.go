@@ -82,7 +82,7 @@ func TestWhichRequests(t *testing.T) {
 		r := create(bad)
 		test.change(r)
 		if err := (securitycontext.Plugin{}).Validate(t.Context(), r); (err != nil) != test.denied {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: Validate(request) = %v, want an error: %t", name, err, test.denied)
 		}
 	}
 }

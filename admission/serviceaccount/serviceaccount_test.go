@@ -105,14 +105,14 @@ func TestAdmit(t *testing.T) {
 	other.Resource.Resource = "nodes"
 	for _, r := range []*admission.Request{update, status, other} {
 		if err := admit(ctx, plugin, r); err != nil {
-			t.Errorf("%s %s/%s: %v", r.Operation, r.Resource.Resource, r.Subresource, err)
+			t.Errorf("admit(%s of %s, subresource %q) = %v, want nil", r.Operation, r.Resource.Resource, r.Subresource, err)
 		}
 	}
 	nameless := create(pod("", "none"))
 	nameless.Object.(*corev1.Pod).GenerateName = "web-"
 	want := `pods "web-" is forbidden: error looking up service account shop/none: serviceaccount "none" not found`
 	if err := plugin.Validate(ctx, nameless); err == nil || err.Error() != want || !isForbidden(err) {
-		t.Errorf("%v", err)
+		t.Errorf("Validate(a pod with generateName alone) = %v, want Forbidden: %s", err, want)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestMirrorPods(t *testing.T) {
 		m.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: test.volume}}
 		err := admit(context.Background(), plugin, create(m))
 		if isForbidden(err) != test.refused {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: admit(a mirror pod) = %v, want Forbidden: %t", name, err, test.refused)
 		}
 		if m.Spec.ServiceAccountName != test.account {
 			t.Errorf("%s: the mirror pod was changed", name)

@@ -58,7 +58,7 @@ func TestTokenVolume(t *testing.T) {
 	for _, c := range append(p.Spec.InitContainers, p.Spec.Containers...) {
 		want := corev1.VolumeMount{Name: p.Spec.Volumes[0].Name, ReadOnly: true, MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}
 		if len(c.VolumeMounts) != 1 || c.VolumeMounts[0] != want {
-			t.Errorf("%s: %v", c.Name, c.VolumeMounts)
+			t.Errorf("container %s has the mounts %v, want only %v", c.Name, c.VolumeMounts, want)
 		}
 	}
 

@@ -50,7 +50,8 @@ func TestRows(t *testing.T) {
 		switch {
 		case row.In != Pods && !resource.MatchString(row.In),
 			row.Effect == "", strings.ContainsAny(row.Effect, "|\n\""), strings.HasSuffix(row.Effect, "."):
-			t.Errorf("%+v", row)
+			t.Errorf("row %+v, want In to be %q or to match %v, and a non-empty Effect with no newline, pipe, quote or final full stop",
+				row, Pods, resource)
 		case seen[row.In+" "+row.Path] > 1 && row.When == nil:
 			t.Errorf("%s %s comes twice", row.In, row.Path)
 		}

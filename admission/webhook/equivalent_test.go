@@ -176,7 +176,7 @@ func TestEquivalent(t *testing.T) {
 		before, reviews := conversion.asked.Load(), len(check.calls())
 		a := w.do(test.method, test.path, test.body)
 		if a.code > 201 || a.field(test.field) != test.value {
-			t.Errorf("%s %s: %d %v", test.method, test.path, a.code, a.body)
+			t.Errorf("%s %s = %d %v, want at most 201 with %v in %s", test.method, test.path, a.code, a.body, test.value, test.field)
 		}
 		calls := check.calls()[reviews:]
 		if len(calls) != 2 || said(calls[0]) != test.said || said(calls[1]) != test.said {

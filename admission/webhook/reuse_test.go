@@ -41,7 +41,7 @@ func TestNamespaceScope(t *testing.T) {
 		err := p.Validate(t.Context(), &admission.Request{Operation: admission.Create, Namespace: "n", Name: "n", Object: &corev1.Namespace{},
 			Resource: admission.GroupVersionResource{Version: "v1", Resource: "namespaces"}, Kind: admission.GroupVersionKind{Version: "v1", Kind: "Namespace"}})
 		if asked != (err != nil && strings.Contains(err.Error(), "connection refused")) {
-			t.Errorf("%s: %v", scope, err)
+			t.Errorf("Validate(a create of a namespace, rule of scope %s) = %v, want a refused connection: %t", scope, err, asked)
 		}
 	}
 }

@@ -202,7 +202,7 @@ func TestMatch(t *testing.T) {
 			before[name] = len(h.calls())
 		}
 		if a := w.do(step.method, step.path, step.body); a.code != step.code {
-			t.Fatalf("%s %s: %d %s", step.method, step.path, a.code, a.message())
+			t.Fatalf("%s %s = %d %s, want %d", step.method, step.path, a.code, a.message(), step.code)
 		}
 		var asked []string
 		for _, name := range []string{"all", "beta", "cluster", "conditions", "creates", "deployments", "exact", "namespaced", "plain", "scales", "team", "web", "whole"} {

@@ -249,7 +249,9 @@ func (s *setup) shows(t *testing.T, path, header, what string, want func(body st
 	eventually(t, func() bool {
 		code, body = s.do(t, s.server.Client(), "GET", path, "", header)
 		return code == 200 && want(body)
-	}, func() { t.Errorf("%s: %s: %d %s", what, path, code, body) })
+	}, func() {
+		t.Errorf("%s: GET %s = %d %s, want 200 with a body that the caller wants", what, path, code, body)
+	})
 }
 
 func (s *setup) do(t *testing.T, client *http.Client, method, path, body string, headers ...string) (int, string) {
@@ -316,7 +318,7 @@ func TestUnavailable(t *testing.T) {
 		s.apiServices.Put(bad)
 		s.condition(t, "False FailedDiscoveryCheck")
 		if body := s.answers(t, what, 503); body != "service unavailable\n" {
-			t.Errorf("%s: %q", what, body)
+			t.Errorf("%s: the body is %q, want %q", what, body, "service unavailable\n")
 		}
 		s.apiServices.Put(good)
 		s.condition(t, "True Passed")
@@ -421,7 +423,7 @@ func TestWatchesStream(t *testing.T) {
 	defer response.Body.Close()
 	line := make([]byte, 6)
 	if _, err := io.ReadFull(response.Body, line); err != nil || string(line) != "first\n" {
-		t.Errorf("%q, %v", line, err)
+		t.Errorf("the first line of the watch is %q, %v, want %q", line, err, "first\n")
 	}
 }
 
@@ -480,10 +482,10 @@ func TestUpgrade(t *testing.T) {
 	reader := bufio.NewReader(conn)
 	response, err := http.ReadResponse(reader, nil)
 	if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatalf("%+v, %v", response, err)
+		t.Fatalf("ReadResponse = %+v, %v, want the status 101", response, err)
 	}
 	fmt.Fprintln(conn, "hello")
 	if text, err := reader.ReadString('\n'); err != nil || text != "hello\n" {
-		t.Errorf("%q, %v", text, err)
+		t.Errorf("the echo is %q, %v, want %q", text, err, "hello\n")
 	}
 }

@@ -151,7 +151,7 @@ func TestConditionIsWrittenInTheEnd(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		s, _ := c.apiServices.Get(name)
 		if len(s.Status.Conditions) != 1 || s.Status.Conditions[0].Reason != "ServiceNotFound" {
-			t.Fatalf("%+v", s.Status)
+			t.Fatalf("the status is %+v, want one condition with the reason ServiceNotFound", s.Status)
 		}
 		// A server that is still away for another reason has been so since then.
 		since := s.Status.Conditions[0].LastTransitionTime
@@ -229,7 +229,8 @@ func TestPriorities(t *testing.T) {
 		for _, v := range a.GroupVersions() {
 			have = append(have, v.String())
 			if v.Local != (v.Group == "apps") || v.Stale == v.Local || (a.Handler(v.GroupVersion) == nil) != v.Local {
-				t.Errorf("%+v", v)
+				t.Errorf("GroupVersions has %+v with a handler: %t, want apps to be local, and all else stale with a handler",
+					v, a.Handler(v.GroupVersion) != nil)
 			}
 		}
 		want := []string{"apps/v1", "b.example.com/v1alpha1", "b.example.com/v2", "b.example.com/v1", "b.example.com/v2beta1", "c.example.com/v1", "a.example.com/v1"}
@@ -277,7 +278,7 @@ func TestResolvers(t *testing.T) {
 		for range 200 { // one of three is left out once in 10^35 runs
 			at, err := test.resolver.Resolve(t.Context(), "kube-system", test.service, test.port)
 			if (err != nil) != (len(test.want) == 0) {
-				t.Fatalf("%s:%d: %v, %v", test.service, test.port, at, err)
+				t.Fatalf("Resolve(%s, %d) = %v, %v, want one of %q (an error if empty)", test.service, test.port, at, err, test.want)
 			}
 			if err == nil && !slices.Contains(found, at.String()) {
 				found = append(found, at.String())

@@ -43,7 +43,7 @@ func TestStart(t *testing.T) {
 		{"through memory", get(t, server.As("root", "system:masters").Get)},
 	} {
 		if code, body := client.get(server.URL + "/api/v1/configmaps"); code != 200 || !strings.Contains(body, "ConfigMapList") {
-			t.Errorf("%s: %d %s", client.name, code, body)
+			t.Errorf("%s: GET /api/v1/configmaps = %d %s, want 200 with a ConfigMapList", client.name, code, body)
 		}
 	}
 	if code, body := get(t, server.As("jane").Get)(server.URL + "/api/v1/configmaps"); code != 403 {

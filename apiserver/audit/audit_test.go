@@ -153,26 +153,29 @@ func TestMetadata(t *testing.T) {
 	}
 	received, complete, refused := lines[0], lines[1], lines[3]
 	if received.Stage != "RequestReceived" || complete.Stage != "ResponseComplete" || received.AuditID != "mine" || complete.AuditID != "mine" || refused.AuditID == "mine" || refused.AuditID == "" {
-		t.Errorf("%+v", lines)
+		t.Errorf("the lines are %+v, want RequestReceived and ResponseComplete of ID mine first, and another ID in the fourth", lines)
 	}
 	if c := complete; c.Kind != "Event" || c.APIVersion != "audit.k8s.io/v1" || c.Level != "Metadata" || c.Verb != "create" ||
 		c.RequestURI != path+"?fieldManager=m" || c.User.Username != "admin" || c.UserAgent != "test/1" || c.ResponseStatus.Code != 201 ||
 		c.ObjectRef["resource"] != "configmaps" || c.ObjectRef["namespace"] != "default" || c.ObjectRef["apiVersion"] != "v1" ||
 		!slices.Equal(c.SourceIPs, []string{"127.0.0.1"}) || c.Annotations["authorization.k8s.io/decision"] != "allow" || c.RequestObject != nil {
-		t.Errorf("%+v", c)
+		t.Errorf("the second line is %+v, want an Event of audit.k8s.io/v1 of level Metadata with code 201 and the decision allow, "+
+			"for a create of configmaps (v1) in default by admin with test/1 from 127.0.0.1 at %s?fieldManager=m, and no requestObject",
+			c, path)
 	}
 	if _, err := time.Parse("2006-01-02T15:04:05.000000Z", complete.StageTimestamp); err != nil || complete.RequestReceivedTimestamp != received.StageTimestamp {
-		t.Errorf("%v, %+v", err, complete)
+		t.Errorf("the stageTimestamp is %q, %v, want microseconds; the requestReceivedTimestamp is %q, want %q",
+			complete.StageTimestamp, err, complete.RequestReceivedTimestamp, received.StageTimestamp)
 	}
 	if r := refused; r.ResponseStatus.Code != 403 || r.ResponseStatus.Reason != "Forbidden" || r.User.Username != "joe" || r.Annotations["authorization.k8s.io/decision"] != "forbid" {
-		t.Errorf("%+v", r)
+		t.Errorf("the fourth line is %+v, want 403 Forbidden for joe with the decision forbid", r)
 	}
 }
 
 func TestUnknownClientsAreWrittenDown(t *testing.T) {
 	lines := served(t, "rules: [{level: Metadata}]", func(s *apiservertest.Server) { do(t, s.Anonymous(), "GET", s.URL+path, "") })
 	if len(lines) != 2 || lines[1].ResponseStatus.Code != 401 || lines[1].User.Username != "" {
-		t.Errorf("%+v", lines)
+		t.Errorf("the lines are %+v, want 2, the second with code 401 and no user name", lines)
 	}
 }
 
@@ -295,7 +298,7 @@ func TestImpersonation(t *testing.T) {
 		do(t, s.Client(), "GET", s.URL+path, "", "Impersonate-User: jane", "Impersonate-Group: dev")
 	})
 	if l := lines[0]; l.User.Username != "admin" || l.ImpersonatedUser.Username != "jane" || !slices.Contains(l.ImpersonatedUser.Groups, "dev") {
-		t.Errorf("%+v", l)
+		t.Errorf("the line is %+v, want the user admin as jane of the group dev", l)
 	}
 }
 

@@ -28,7 +28,7 @@ func TestTokensAreNeverWanted(t *testing.T) {
 	} {
 		request, answer := log.Begin(httptest.NewRequest("POST", "/", nil), test.a).Wants()
 		if request != test.want || answer != test.want {
-			t.Errorf("%+v: %v %v", test.a, request, answer)
+			t.Errorf("Wants of %+v = %t, %t, want %t for both", test.a, request, answer, test.want)
 		}
 	}
 }

@@ -155,6 +155,6 @@ func TestAuthorizerFails(t *testing.T) {
 	})))
 	l := lines[0]
 	if _, decided := l.Annotations["authorization.k8s.io/decision"]; decided || l.Annotations["authorization.k8s.io/reason"] != "internal error" || l.ResponseStatus.Code != 500 {
-		t.Errorf("%+v", l)
+		t.Errorf("the line is %+v, want code 500, no decision and the reason %q", l, "internal error")
 	}
 }

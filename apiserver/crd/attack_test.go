@@ -75,7 +75,7 @@ func TestSchemaChangesInMidList(t *testing.T) {
 	}
 	for _, item := range rest.Items {
 		if fmt.Sprint(item.Spec) != "map[color:red new:7 replicas:1 size:1]" {
-			t.Errorf("%v", item.Spec)
+			t.Errorf("the spec of an item of the second page is %v, want map[color:red new:7 replicas:1 size:1]", item.Spec)
 		}
 	}
 }

@@ -218,7 +218,7 @@ func TestObjects(t *testing.T) {
 		}
 	}
 	if strings.Contains(got.body, `"unknown":1`) || !strings.Contains(got.header.Get("Warning"), `unknown field \"spec.unknown\"`) {
-		t.Errorf("%s: %v", got.body, got.header)
+		t.Errorf("the create gives %s with the headers %v, want the unknown field gone and a warning of it", got.body, got.header)
 	}
 	a.want(a.do("POST", path+"?fieldValidation=Strict", widget("b", `{"size":3,"unknown":1}`)), 400, `strict decoding error: unknown field "spec.unknown"`)
 	a.want(a.do("POST", path+"?fieldValidation=Strict", widget("b", `{"size":3,"size":3}`)), 400, `duplicate field "spec.size"`)
@@ -258,7 +258,7 @@ func TestSubresourcesAndTables(t *testing.T) {
 	a.want(a.do("PATCH", path+"/a", `{}`, "Content-Type: application/strategic-merge-patch+json"), 415, "accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml")
 	table := decode[metav1.Table](t, a.do("GET", path, "", "Accept: application/json;as=Table;g=meta.k8s.io;v=v1"))
 	if len(table.ColumnDefinitions) != 5 || table.ColumnDefinitions[3].Priority != 1 {
-		t.Errorf("%+v", table.ColumnDefinitions)
+		t.Errorf("the columns are %+v, want 5, the fourth with priority 1", table.ColumnDefinitions)
 	}
 	if cells := fmt.Sprint(table.Rows[0].Cells[:4]); cells != "[a 5 True red]" {
 		t.Errorf("the cells are %s", cells)

@@ -34,7 +34,7 @@ func TestDebugPages(t *testing.T) {
 			w := httptest.NewRecorder()
 			c.DebugHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, DebugPath+path, nil))
 			if w.Code != http.StatusOK {
-				t.Errorf("%s: %d", path, w.Code)
+				t.Errorf("GET %s = %d, want 200", DebugPath+path, w.Code)
 			}
 			return strings.Join(strings.Fields(w.Body.String()), " ")
 		}

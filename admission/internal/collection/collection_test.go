@@ -34,7 +34,7 @@ func TestOnly(t *testing.T) {
 		{Operation: admission.Update, Object: o, OldObject: &corev1.Secret{}},
 	} {
 		if collection.Only(&r, o) {
-			t.Errorf("%+v", r)
+			t.Errorf("Only(%+v, %T) = true, want false", r, o)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func TestRefused(t *testing.T) {
 		`{"data": 5}`: "decode the patched object",
 	} {
 		if _, err := patched.Decode(t.Context(), []byte(data), request()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", data, err)
+			t.Errorf("Decode(%s) = %v, want an error with %q", data, err, want)
 		}
 	}
 	large := []byte(`{"data": {"a": "` + strings.Repeat("x", patched.MaxObject) + `"}}`)

@@ -37,7 +37,7 @@ func TestContainersAreThoseOfThePod(t *testing.T) {
 		pod.Spec.InitContainers[0].Image, pod.Spec.Containers[1].Image, pod.Spec.EphemeralContainers[0].Image,
 	} {
 		if image != "changed" {
-			t.Errorf("%+v", pod.Spec)
+			t.Errorf("a change through Containers leaves the image %q, want %q: %v", image, "changed", &pod.Spec)
 		}
 	}
 	for stop := 1; stop <= 4; stop++ {
@@ -72,7 +72,7 @@ func TestOf(t *testing.T) {
 		"create, no object": {admission.Request{Operation: admission.Create, Resource: pods}, false},
 	} {
 		if _, ok := podspec.Of(&test.request, "ephemeralcontainers"); ok != test.want {
-			t.Errorf("%s: %v", name, ok)
+			t.Errorf("%s: Of(request) = %t, want %t", name, ok, test.want)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func TestExempt(t *testing.T) {
 		{Group: "example.com", Version: "v1", Kind: "ValidatingAdmissionPolicy"}:             false,
 	} {
 		if got := rules.Exempt(kind); got != want {
-			t.Errorf("%v: %v", kind, got)
+			t.Errorf("Exempt(%v) = %t, want %t", kind, got, want)
 		}
 	}
 }

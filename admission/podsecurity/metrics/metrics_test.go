@@ -61,6 +61,6 @@ func TestVersions(t *testing.T) {
 	const series = "pod_security_evaluations_total decision=deny mode=warn policy_level=%s policy_version=%s request_operation=create resource=controller subresource= %d\n"
 	want := fmt.Sprintf(series+series+series+series, "baseline", "future", 3, "baseline", "v1.30", 1, "baseline", "v1.36", 1, "privileged", "latest", 5)
 	if got := strings.Join(counted(m), "\n") + "\n"; got != want {
-		t.Errorf("%s", got)
+		t.Errorf("the series are\n%s, want\n%s", got, want)
 	}
 }

@@ -70,7 +70,7 @@ func TestLibraries(t *testing.T) {
 	} {
 		match, err := conditions.Compile(list(c.expression))
 		if err != nil {
-			t.Errorf("%s: %v", c.expression, err)
+			t.Errorf("Compile(%s): %v", c.expression, err)
 			continue
 		}
 		if got, err := match(t.Context(), r, asked); got != (c.err == "") || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
@@ -103,7 +103,7 @@ func TestSelectors(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := match(t.Context(), r, asked); got != want || err != nil {
-			t.Errorf("%s: %v, %v", selectors, got, err)
+			t.Errorf("a check with the selectors %q matches: %t, %v, want %t", selectors, got, err, want)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestLibraryCosts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if ok, err := match(t.Context(), r, asked); ok || err == nil || !strings.Contains(err.Error(), "cost") {
-			t.Errorf("%.30s: %v, %v", each, ok, err)
+			t.Errorf("10000 times %.30s... = %t, %v, want false and an error with %q", each, ok, err, "cost")
 		}
 	}
 }

@@ -150,7 +150,7 @@ func TestMatch(t *testing.T) {
 	} {
 		match, err := conditions.Compile(list(c.expressions...))
 		if err != nil {
-			t.Errorf("%q: %v", c.expressions, err)
+			t.Errorf("Compile(%q): %v", c.expressions, err)
 			continue
 		}
 		got, err := match(t.Context(), r, asked)

@@ -31,7 +31,7 @@ func parse(t testing.TB, text string) *apiextensions.JSONSchemaProps {
 	t.Helper()
 	s := &apiextensions.JSONSchemaProps{}
 	if err := json.Unmarshal([]byte(text), s); err != nil {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatalf("parse(%s): %v", text, err)
 	}
 	return s
 }
@@ -129,7 +129,7 @@ func TestTransitions(t *testing.T) {
 	} {
 		text := fmt.Sprintf(`{"type":"object","properties":{"a":{%s,"x-kubernetes-validations":[{"rule":%q%s}]}}}`, test.field, test.rule, test.more)
 		if errs := c.Check(t.Context(), field.NewPath("schema"), parse(t, text), nil); len(errs) > 0 {
-			t.Errorf("%s: %v", name, errs)
+			t.Errorf("%s: Check = %v, want no errors", name, errs)
 			continue
 		}
 		warning := ""

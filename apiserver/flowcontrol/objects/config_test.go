@@ -34,10 +34,11 @@ func TestRoundTrip(t *testing.T) {
 	mandatory, suggested := objects.Mandatory(), objects.Suggested()
 	config, skipped := objects.Config(append(mandatory.Levels, suggested.Levels...), append(mandatory.Schemas, suggested.Schemas...), 600)
 	if len(skipped) > 0 || !sameConfig(config, flowcontrol.Default(600)) {
-		t.Errorf("%v %+v", skipped, config)
+		t.Errorf("Config(mandatory and suggested) = %+v, skipping %v, want nothing skipped and %+v",
+			config, skipped, flowcontrol.Default(600))
 	}
 	if config, skipped = objects.Config(nil, nil, 600); len(skipped) > 0 || !sameConfig(config, flowcontrol.Mandatory(600)) {
-		t.Errorf("%v %+v", skipped, config)
+		t.Errorf("Config(nil, nil) = %+v, skipping %v, want nothing skipped and %+v", config, skipped, flowcontrol.Mandatory(600))
 	}
 	for _, l := range append(mandatory.Levels, suggested.Levels...) {
 		if l.Annotations["apf.kubernetes.io/autoupdate-spec"] != "true" {
@@ -143,6 +144,7 @@ func TestMandatoryStandIn(t *testing.T) {
 	exempt := newSchema("exempt", "nowhere")
 	config, skipped := objects.Config([]*level{catchAll}, []*flowSchema{exempt}, 600)
 	if len(skipped) != 1 || !sameConfig(config, flowcontrol.Mandatory(600)) {
-		t.Errorf("%v %+v", skipped, config)
+		t.Errorf("Config(a broken catch-all, a stray exempt) = %+v, skipping %v, want one skipped and %+v",
+			config, skipped, flowcontrol.Mandatory(600))
 	}
 }

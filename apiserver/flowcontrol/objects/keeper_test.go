@@ -30,7 +30,7 @@ func TestKeeperStarts(t *testing.T) {
 		for _, s := range w.schemas.list() {
 			want := `False Found: This FlowSchema references the PriorityLevelConfiguration object named "` + s.Spec.PriorityLevelConfiguration.Name + `" and it exists`
 			if got := condition(s); got != want {
-				t.Errorf("%s: %s", s.Name, got)
+				t.Errorf("the schema %s has the condition %q, want %q", s.Name, got, want)
 			}
 			if time.Since(s.Status.Conditions[0].LastTransitionTime.Time) > 3*time.Second {
 				t.Errorf("%s: since %v", s.Name, s.Status.Conditions[0].LastTransitionTime)
@@ -205,7 +205,7 @@ func TestDangling(t *testing.T) {
 				text = `False Found: This FlowSchema references the PriorityLevelConfiguration object named "team" and it exists`
 			}
 			if got := condition(s); got != text || len(s.Status.Conditions) != 2 {
-				t.Errorf("%s: %v", what, s.Status.Conditions)
+				t.Errorf("%s: the conditions are %v, want 2, with %q", what, s.Status.Conditions, text)
 			}
 			config, _ := to.have()
 			if used := slices.ContainsFunc(config.Schemas, func(s flowcontrol.Schema) bool { return s.Name == "mine" }); used != exists {
@@ -305,7 +305,7 @@ func TestServersAgree(t *testing.T) {
 		after(5 * time.Minute)
 		for _, s := range w.schemas.list() {
 			if !strings.HasPrefix(condition(s), "False Found") {
-				t.Errorf("%s: %s", s.Name, condition(s))
+				t.Errorf("the schema %s has the condition %q, want it to begin with %q", s.Name, condition(s), "False Found")
 			}
 		}
 		// A server with an old copy may have found a level missing.
