@@ -36,6 +36,6 @@ func TestAnnotations(t *testing.T) {
 	}
 	all.Wait()
 	if got := annotations(); len(got) != 10 {
-		t.Errorf("%v", got)
+		t.Errorf("annotations() = %d, %v, want 10", len(got), got)
 	}
 }

@@ -120,7 +120,8 @@ func TestHandlerRefuses(t *testing.T) {
 		authn.Handler(next, a).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 		want := `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}` + "\n"
 		if w.Code != 401 || w.Body.String() != want || w.Header().Get("Content-Type") != "application/json" {
-			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+			t.Errorf("%s: Handler answers %d %s as %q, want 401 %s as application/json",
+				name, w.Code, w.Body, w.Header().Get("Content-Type"), want)
 		}
 	}
 }
@@ -155,7 +156,7 @@ func TestBearerToken(t *testing.T) {
 		r.Header["Authorization"] = test.headers
 		token, ok, err := authn.BearerToken(r)
 		if token != test.token || ok != test.ok || (err != nil) != test.bad {
-			t.Errorf("%q: %q %v %v", test.headers, token, ok, err)
+			t.Errorf("BearerToken(%q) = %q, %v, %v, want %q, %v, an error: %v", test.headers, token, ok, err, test.token, test.ok, test.bad)
 		}
 	}
 }

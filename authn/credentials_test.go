@@ -107,7 +107,7 @@ func TestCertificatesOverTLS(t *testing.T) {
 	} {
 		code, body := c.get(t, test.certificate, nil)
 		if code != test.code || code == 200 && body != test.body || code == 401 && !strings.Contains(body, `"reason":"Unauthorized"`) {
-			t.Errorf("%s: %d %s", name, code, body)
+			t.Errorf("%s: GET = %d %s, want %d %s and Unauthorized if 401", name, code, body, test.code, test.body)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestTwoAuthorizations(t *testing.T) {
 		"no scheme":            {[]string{"t0ken"}, 401},
 	} {
 		if code, body := c.get(t, nil, http.Header{"Authorization": test.values}); code != test.code {
-			t.Errorf("%s: %d %s", name, code, body)
+			t.Errorf("%s: GET = %d %s, want %d", name, code, body, test.code)
 		}
 		if len(test.values) > 1 {
 			if code, body := c.get(t, &jane, http.Header{"Authorization": test.values}); code != 401 {
@@ -187,7 +187,7 @@ func TestRemoteHeaders(t *testing.T) {
 		"a certificate and token": {named(c.clients, "joe"), forged("Authorization", "Bearer t0ken"), 200, "joe system:authenticated X-Other"},
 	} {
 		if code, body := c.get(t, test.certificate, test.headers); code != test.code || code == 200 && body != test.body {
-			t.Errorf("%s: %d %s", name, code, body)
+			t.Errorf("%s: GET = %d %s, want %d %s", name, code, body, test.code, test.body)
 		}
 	}
 }

@@ -63,7 +63,8 @@ func FuzzAuthorization(f *testing.F) {
 			t.Errorf("%q: the error quotes it: %v", authorization, err)
 		}
 		if (got == nil) != (w.Code == http.StatusUnauthorized) {
-			t.Fatalf("%q: %d", authorization, w.Code)
+			t.Fatalf("Handler answers Authorization %q with %d and lets it through: %v, want 401 exactly if not",
+				authorization, w.Code, got != nil)
 		}
 		if got == nil {
 			return

@@ -15,7 +15,7 @@ import (
 func TestModules(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "program")
 	if out, err := exec.Command("go", "build", "-o", binary, "./testdata/program").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("go build of testdata/program: %v: %s", err, out)
 	}
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {

@@ -112,7 +112,7 @@ func TestNoCredentialIsLogged(t *testing.T) {
 			response.Body.Close()
 			transport.CloseIdleConnections()
 			if response.StatusCode != 401 {
-				t.Errorf("%v: %s", headers, response.Status)
+				t.Errorf("GET with %v and %d certificates = %s, want 401", headers, len(certificates), response.Status)
 			}
 			for _, secret := range secrets {
 				if strings.Contains(body, secret) {

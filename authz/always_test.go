@@ -27,7 +27,8 @@ func TestAlways(t *testing.T) {
 		for _, a := range []authz.Attributes{{}, {User: &user.Info{Name: "jane"}, Verb: "get", Resource: "pods"}, {Verb: "get", Path: "/"}} {
 			got, reason, err := test.asked.Authorize(t.Context(), a)
 			if got != test.want || reason != test.reason || err != nil {
-				t.Errorf("%s: %v %q %v", name, got, reason, err)
+				t.Errorf("%s: Authorize(%s %s%s) = %v, %q, %v, want %v, %q",
+					name, a.Verb, a.Resource, a.Path, got, reason, err, test.want, test.reason)
 			}
 		}
 	}

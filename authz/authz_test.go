@@ -64,7 +64,7 @@ func TestChain(t *testing.T) {
 	} {
 		got, reason, err := test.chain.Authorize(context.Background(), authz.Attributes{})
 		if got != test.want || reason != test.reason || !errors.Is(err, test.err) {
-			t.Errorf("%s: %v %q %v", name, got, reason, err)
+			t.Errorf("%s: Authorize = %v, %q, %v, want %v, %q, %v", name, got, reason, err, test.want, test.reason, test.err)
 		}
 	}
 }

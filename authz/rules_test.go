@@ -62,7 +62,7 @@ func TestRulesFor(t *testing.T) {
 	} {
 		got, err := authz.RulesFor(t.Context(), test.asked, test.user, "default")
 		if !reflect.DeepEqual(got, test.want) || !errors.Is(err, test.err) {
-			t.Errorf("%s: %+v, %v", name, got, err)
+			t.Errorf("%s: RulesFor = %+v, %v, want %+v, %v", name, got, err, test.want, test.err)
 		}
 	}
 }

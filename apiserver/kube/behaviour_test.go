@@ -199,7 +199,7 @@ func TestScale(t *testing.T) {
 		t.Run(plural, func(t *testing.T) {
 			r, s := resource(plural), subresource[apiserver.View](t, plural, "scale")
 			if s.Group != "autoscaling" || s.Version != "v1" || s.Kind != "Scale" {
-				t.Errorf("a %s/%s %s", s.Group, s.Version, s.Kind)
+				t.Errorf("the scale of %s is a %s/%s %s, want autoscaling/v1 Scale", plural, s.Group, s.Version, s.Kind)
 			}
 			obj := kindtest.Decode(t, r.New, `
 metadata: {name: web, namespace: team, uid: u, resourceVersion: "5", generation: 1}

@@ -47,7 +47,7 @@ reportingInstance: i, action: A, reason: R, type: Normal}`, 409)
 	} {
 		list := object(t, c.do("GET", path, "", 200))
 		if items, _, _ := unstructured.NestedSlice(list.Object, "items"); len(items) != want {
-			t.Errorf("%s: %v", path, list)
+			t.Errorf("GET %s = %d items, want %d: %v", path, len(items), want, list)
 		}
 	}
 	c.do("DELETE", newer+"/a", "", 200)

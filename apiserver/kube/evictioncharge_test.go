@@ -55,7 +55,7 @@ func TestEvictionMarks(t *testing.T) {
 			c.budget("b", 1, "")
 		}
 		if status, answer := c.patch("application/merge-patch+json", evictedPods+"/web-0", `{"metadata": {"finalizers": ["example.com/stay"]}}`); status != 200 {
-			t.Fatalf("%d %s", status, answer)
+			t.Fatalf("PATCH of web-0 with a finalizer = %d %s, want 200", status, answer)
 		}
 		c.evict("web-0", "?dryRun=All", 201)
 		pod := object(t, c.do("GET", evictedPods+"/web-0", "", 200))
@@ -140,7 +140,7 @@ func TestEvictionsConcurrent(t *testing.T) {
 			case status == http.StatusTooManyRequests:
 				refused.Add(1)
 			default:
-				t.Errorf("%d %s", status, answer)
+				t.Errorf("the eviction of %s = %d %s, want 201 or 429", name, status, answer)
 			}
 		})
 		// The pod changes all the time, as a kubelet's reports have it.
@@ -148,7 +148,7 @@ func TestEvictionsConcurrent(t *testing.T) {
 			for i := range changes {
 				status, answer := c.send("PATCH", evictedPods+"/"+name, fmt.Sprintf(`{"metadata": {"annotations": {"seen": "%d"}}}`, i))
 				if status != http.StatusOK && status != http.StatusNotFound {
-					t.Errorf("%d %s", status, answer)
+					t.Errorf("PATCH of %s = %d %s, want 200 or 404", name, status, answer)
 				}
 			}
 		})

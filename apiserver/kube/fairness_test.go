@@ -20,7 +20,7 @@ func TestBootstrapFairness(t *testing.T) {
 		s.Default(object)
 		kindtest.ExpectYAML(t, object, before)
 		if errs := s.Validate(t.Context(), object); len(errs) > 0 {
-			t.Errorf("%s: %v", name, errs)
+			t.Errorf("Validate of %s %s = %v, want no errors", plural, name, errs)
 		}
 	}
 	for _, l := range append(mandatory.Levels, suggested.Levels...) {

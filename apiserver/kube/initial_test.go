@@ -16,7 +16,7 @@ func TestNamespaces(t *testing.T) {
 			t.Errorf("%s is not complete: %v", n.Name, n)
 		}
 		if errs := ns.Validate(t.Context(), n); len(errs) > 0 {
-			t.Errorf("%s: %v", n.Name, errs)
+			t.Errorf("Validate of the namespace %s = %v, want no errors", n.Name, errs)
 		}
 	}
 	if have := strings.Join(names, " "); have != "default kube-system kube-public kube-node-lease" {
@@ -27,7 +27,7 @@ func TestNamespaces(t *testing.T) {
 func TestPriorityClasses(t *testing.T) {
 	for _, c := range kube.PriorityClasses() {
 		if errs := resource("priorityclasses").Strategy.Validate(t.Context(), c); len(errs) > 0 {
-			t.Errorf("%s: %v", c.Name, errs)
+			t.Errorf("Validate of the priority class %s = %v, want no errors", c.Name, errs)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestInitializerConfigurations(t *testing.T) {
 	} {
 		bad := strings.Replace(strings.Replace(good, "%", "b", 1), from, to, 1)
 		if text := string(c.do("POST", path, bad, 422)); !strings.Contains(text, "initializers[") {
-			t.Errorf("%s: %s", bad, text)
+			t.Errorf(`POST of %s = 422 %s, want "initializers[" in it`, bad, text)
 		}
 	}
 	if text := string(c.put(path+"/a", strings.Replace(strings.Replace(good, "%", "a", 1), "podimage.example.com", "short", 1), 422)); !strings.Contains(text, "should be a domain with at least three segments separated by dots") {

@@ -76,7 +76,7 @@ func TestLayout(t *testing.T) {
 		}
 		response.Body.Close()
 		if response.StatusCode != http.StatusOK {
-			t.Errorf("%s: %d", path, response.StatusCode)
+			t.Errorf("GET %s = %d, want 200", path, response.StatusCode)
 		}
 	}
 }

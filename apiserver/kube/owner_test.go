@@ -59,7 +59,7 @@ func TestApplyScale(t *testing.T) {
 			const three = `{apiVersion: autoscaling/v1, kind: Scale, metadata: {name: web}, spec: {replicas: 3}}`
 			code, answer := c.patch("application/apply-patch+yaml", path+"/web/scale?fieldManager=scaler&force=true", three)
 			if code != 200 || value(object(t, answer), "kind") != "Scale" {
-				t.Fatalf("%d %s", code, answer)
+				t.Fatalf("the apply of 3 replicas by scaler = %d %s, want 200 and a Scale", code, answer)
 			}
 			obj := object(t, c.do("GET", path+"/web", "", 200))
 			if n, _, _ := unstructured.NestedInt64(obj.Object, "spec", "replicas"); n != 3 {
@@ -70,10 +70,10 @@ func TestApplyScale(t *testing.T) {
 			}
 			const two = `{apiVersion: autoscaling/v1, kind: Scale, metadata: {name: web}, spec: {replicas: 2}}`
 			if code, answer := c.patch("application/apply-patch+yaml", path+"/web/scale?fieldManager=rival", two); code != 409 {
-				t.Errorf("%d %s", code, answer)
+				t.Errorf("the apply of 2 replicas by rival = %d %s, want 409", code, answer)
 			}
 			if code, answer := c.patch("application/apply-patch+yaml", path+"/web/scale?fieldManager=rival&force=true", strings.Replace(two, "2", "-2", 1)); code != 422 {
-				t.Errorf("%d %s", code, answer)
+				t.Errorf("the forced apply of -2 replicas by rival = %d %s, want 422", code, answer)
 			}
 		})
 	}
@@ -114,7 +114,7 @@ func TestResets(t *testing.T) {
 		manager := "m" + strings.ReplaceAll(path, "/", "-")
 		code, answer := c.patch("application/merge-patch+json", path+"?fieldManager="+manager, want.body)
 		if code != 200 {
-			t.Errorf("%s: %d %s", path, code, answer)
+			t.Errorf("PATCH %s with %s = %d %s, want 200", path, want.body, code, answer)
 			continue
 		}
 		if got := owned(object(t, answer), manager); got != want.owned {

@@ -65,12 +65,12 @@ func TestServedPriority(t *testing.T) {
 	check(object(t, c.do("PUT", pods+"/web", `{metadata: {name: web, labels: {a: b}}, `+spec+`}}`, 200)))
 	for _, changed := range []string{`, priority: 7}}`, `, preemptionPolicy: Never}}`} {
 		if body := c.do("PUT", pods+"/web", `{metadata: {name: web}, `+spec+changed, 422); !strings.Contains(string(body), "pod updates may not change fields") {
-			t.Errorf("%s", body)
+			t.Errorf("PUT of the pod with %q = 422 %s, want %q in it", changed, body, "pod updates may not change fields")
 		}
 	}
 	if body := c.do("POST", pods, `{metadata: {name: bad}, spec: {priorityClassName: none, containers: [{name: web, image: nginx}]}}`, 403); !strings.Contains(
 		string(body), `pods \"bad\" is forbidden: no PriorityClass with name none was found`) {
-		t.Errorf("%s", body)
+		t.Errorf("POST of a pod with the class none = 403 %s, want no PriorityClass with name none was found", body)
 	}
 	c.do("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", `{metadata: {name: system-mine}, value: 5}`, 422)
 }

@@ -43,26 +43,26 @@ func TestResize(t *testing.T) {
 		defer response.Body.Close()
 		answer, err := io.ReadAll(response.Body)
 		if err != nil || response.StatusCode != status {
-			t.Fatalf("%s: %s %v: %s", path, response.Status, err, answer)
+			t.Fatalf("PATCH %s with %s = %s %s, %v, want %d", path, body, response.Status, answer, err, status)
 		}
 		return answer
 	}
 	const grow = `{"spec":{"containers":[{"name":"web","resources":{"requests":{"cpu":"200m"}}}]}}`
 	patch(web, grow, 422)
 	if body := patch(web+"/resize", grow, 200); cpu(body) != "200m" || object(t, body).GetGeneration() != 2 {
-		t.Errorf("%s", body)
+		t.Errorf("PATCH of the resize = %s, want cpu 200m and generation 2", body)
 	}
 	if body := c.do("GET", web, "", 200); cpu(body) != "200m" {
-		t.Errorf("%s", body)
+		t.Errorf("GET of the resized pod = %s, want cpu 200m", body)
 	}
 	changed := strings.Replace(string(c.do("GET", web+"/resize", "", 200)), `"200m"`, `"300m"`, 1)
 	if body := c.do("PUT", web+"/resize", changed, 200); cpu(body) != "300m" || object(t, body).GetGeneration() != 3 {
-		t.Errorf("%s", body)
+		t.Errorf("PUT of the resize = %s, want cpu 300m and generation 3", body)
 	}
 	c.do("PUT", web+"/resize", changed, 409) // of an old version
 	refusal := patch(web+"/resize", `{"spec":{"containers":[{"name":"web","resources":{"requests":{"cpu":null}}}]}}`, 422)
 	if !strings.Contains(string(refusal), "spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed") {
-		t.Errorf("%s", refusal)
+		t.Errorf("PATCH of the resize without a request = 422 %s, want resource requests cannot be removed", refusal)
 	}
 	patch(pods+"/none/resize", grow, 404)
 	c.do("DELETE", web+"/resize", "", 405)

@@ -93,7 +93,7 @@ func TestPodAtBirth(t *testing.T) {
 		pods.Strategy.Default(pod)
 		pods.Strategy.PrepareForCreate(t.Context(), pod)
 		if pod.Status.QOSClass != corev1.PodQOSClass(c.qos) || pod.Status.Phase != corev1.PodPending {
-			t.Errorf("%s: %s %s", c.name, pod.Status.Phase, pod.Status.QOSClass)
+			t.Errorf("%s: the pod has phase %s and class %s, want Pending and %s", c.name, pod.Status.Phase, pod.Status.QOSClass, c.qos)
 		}
 	}
 }

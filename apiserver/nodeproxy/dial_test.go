@@ -49,10 +49,10 @@ func TestKubeletsAreVerifiedByName(t *testing.T) {
 			for _, path := range []string{podPath + "log?container=a", podPath + "exec?container=a&command=x", podPath + "portforward", "/api/v1/nodes/node-1/proxy/x"} {
 				code, body := n.ask(t, "GET", path, nil)
 				if c.good && (code != 200 || body != "reached") {
-					t.Errorf("%s: %d %s", path, code, body)
+					t.Errorf("GET %s = %d %s, want 200 reached", path, code, body)
 				}
 				if !c.good && (code != 503 || !strings.Contains(body, `not of node "node-1"`)) {
-					t.Errorf("%s: %d %s", path, code, body)
+					t.Errorf(`GET %s = %d %s, want 503 and not of node "node-1"`, path, code, body)
 				}
 			}
 		})
@@ -75,7 +75,7 @@ func TestConnectionsAreNotShared(t *testing.T) {
 	answer := httptest.NewRecorder()
 	handler.ServeHTTP(answer, httptest.NewRequest("GET", "/api/v1/nodes/liar/proxy/x", nil))
 	if answer.Code != 503 || !strings.Contains(answer.Body.String(), "not of node") {
-		t.Errorf("%d %s", answer.Code, answer.Body)
+		t.Errorf("GET of the proxy of liar = %d %s, want 503 and not of node", answer.Code, answer.Body)
 	}
 	if code, body := n.ask(t, "GET", "/api/v1/nodes/node-1/proxy/x", nil); code != 200 {
 		t.Error(code, body)
@@ -96,7 +96,7 @@ func TestVerifyNode(t *testing.T) {
 		})
 		n.serve(t, testPod("node-1"))
 		if code, body := n.ask(t, "GET", "/api/v1/nodes/node-1/proxy/x", nil); code == 200 != (verdict == nil) {
-			t.Errorf("%s: %d %s", name, code, body)
+			t.Errorf("GET with a VerifyNode that %s = %d %s, want 200: %v", name, code, body, verdict == nil)
 		}
 	}
 }

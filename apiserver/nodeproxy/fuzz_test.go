@@ -27,7 +27,7 @@ func FuzzOptions(f *testing.F) {
 		ports, portErr := portQuery(query)
 		for _, err := range []error{logErr, portErr} {
 			if err != nil && !apierrors.IsBadRequest(err) && !apierrors.IsInvalid(err) {
-				t.Errorf("%q: %v", text, err)
+				t.Errorf("logQuery or portQuery of %q has the error %v, want a bad request or an invalid one", text, err)
 			}
 		}
 		for _, out := range []url.Values{logs, ports, streamQuery(query)} {

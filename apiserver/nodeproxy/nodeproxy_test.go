@@ -74,7 +74,7 @@ func TestLog(t *testing.T) {
 		"?container=b&follow=false&sinceTime=2026-01-02T03:04:05Z&stream=Stderr":                 "/containerLogs/default/web/b?sinceTime=2026-01-02T03%3A04%3A05Z&stream=Stderr",
 	} {
 		if code, body := n.ask(t, "GET", podPath+"log"+query, nil); code != 200 || body != "a line\n" {
-			t.Errorf("%s: %d %q", query, code, body)
+			t.Errorf(`GET of the log with %q = %d %q, want 200 "a line\n"`, query, code, body)
 		}
 		if got := n.seen(); got.Method != "GET" || got.URL.Path+"?"+got.URL.RawQuery != want {
 			t.Errorf("%s: the kubelet saw %s, want %s", query, got.URL, want)
@@ -117,7 +117,7 @@ func TestLogFlows(t *testing.T) {
 	}
 	defer answer.Body.Close()
 	if line, err := bufio.NewReader(answer.Body).ReadString('\n'); err != nil || line != "one\n" {
-		t.Errorf("%q, %v", line, err)
+		t.Errorf(`the first line of the log = %q, %v, want "one\n"`, line, err)
 	}
 	cancel()
 	<-gone
@@ -145,7 +145,7 @@ func TestKubeletErrors(t *testing.T) {
 	code = 307
 	for _, path := range []string{podPath + "exec?container=a", podPath + "portforward", "/api/v1/nodes/node-1/proxy/logs"} {
 		if got, body := n.ask(t, "POST", path, nil); got != 502 || !strings.Contains(body, "attempted to redirect") {
-			t.Errorf("%s: %d %s", path, got, body)
+			t.Errorf("POST %s = %d %s, want 502 and attempted to redirect", path, got, body)
 		}
 	}
 }
@@ -235,11 +235,11 @@ func TestUpgrade(t *testing.T) {
 		reader := bufio.NewReader(conn)
 		answer, err := http.ReadResponse(reader, nil)
 		if err != nil || answer.StatusCode != 101 {
-			t.Fatalf("%s: %v, %v", path, answer, err)
+			t.Fatalf("POST %s = %v, %v, want the code 101", path, answer, err)
 		}
 		fmt.Fprint(conn, "ping\n")
 		if line, err := reader.ReadString('\n'); err != nil || line != "ping\n" {
-			t.Errorf("%s: %q, %v", path, line, err)
+			t.Errorf(`POST %s: the stream reads %q, %v, want "ping\n"`, path, line, err)
 		}
 		conn.Close()
 		got := n.seen()
@@ -348,7 +348,7 @@ func TestPodProxy(t *testing.T) {
 
 	// The machine itself is out of bounds.
 	if code, body := n.ask(t, "GET", path+"/", nil); code != 400 || body != "address not allowed" {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("GET %s/ = %d %s, want 400 address not allowed", path, code, body)
 	}
 	n.reachAnywhere(t)
 	secret := func() http.Header { return http.Header{"Authorization": {"Bearer secret"}} }
@@ -371,6 +371,6 @@ func TestPodProxy(t *testing.T) {
 	pod.Status.PodIP = ""
 	n.serve(t, pod)
 	if code, body := n.ask(t, "GET", path+"/", nil); code != 503 || body != "pod web has no address" {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("GET %s/ = %d %s, want 503 pod web has no address", path, code, body)
 	}
 }

@@ -125,7 +125,7 @@ func TestHalfOpenStreams(t *testing.T) {
 					t.Errorf("refused with %q, retry after %q", s.text, s.retry)
 				}
 			default:
-				t.Errorf("%d %s", s.code, s.text)
+				t.Errorf("a stream of greedy = %d %s, want 101 or 429", s.code, s.text)
 			}
 		})
 		if i == many/2 {
@@ -178,7 +178,7 @@ func TestStreamsOfANode(t *testing.T) {
 	n.mustOpen(t, "c", "/api/v1/nodes/node-1/proxy/exec/x", "SPDY/3.1")
 	for _, path := range []string{execPath, podPath + "attach?container=a", "/api/v1/nodes/node-1/proxy/x", "/api/v1/namespaces/default/pods/web:80/proxy/"} {
 		if s := n.mustOpen(t, "d", path, "SPDY/3.1"); s.code != http.StatusTooManyRequests || !strings.Contains(s.text, `node \"node-1\" has 3 streams open`) {
-			t.Errorf("%s: %d %s", path, s.code, s.text)
+			t.Errorf(`GET %s by d = %d %s, want 429 and node \"node-1\" has 3 streams open`, path, s.code, s.text)
 		}
 	}
 	if code, _ := n.ask(t, "GET", "/api/v1/nodes/node-2/proxy/", nil); code == http.StatusTooManyRequests {

@@ -95,7 +95,8 @@ func TestTokenReviewAudiences(t *testing.T) {
 		got := ask(t, s.Client(), s.URL, test.token, test.asked)
 		if got.Spec.Token != "" || got.Status.Authenticated != (test.user != "") || got.Status.User.Username != test.user ||
 			!slices.Equal(got.Status.Audiences, test.want) || !strings.Contains(got.Status.Error, test.err) || (test.err == "") != (got.Status.Error == "") {
-			t.Errorf("%s: %+v", test.name, got.Status)
+			t.Errorf("%s: the review has %+v and a token: %v, want user %q, audiences %q, an error with %q (none if empty) and no token",
+				test.name, got.Status, got.Spec.Token != "", test.user, test.want, test.err)
 		}
 	}
 }
@@ -117,7 +118,7 @@ func ask(t *testing.T, client *http.Client, url, token string, audiences []strin
 	defer response.Body.Close()
 	data, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusCreated || bytes.Contains(data, []byte(token)) {
-		t.Fatalf("%d %s, %v", response.StatusCode, data, err)
+		t.Fatalf("POST of a TokenReview = %d %s, %v, want 201 without the token", response.StatusCode, data, err)
 	}
 	out.Spec.Token = ""
 	if err := json.Unmarshal(data, out); err != nil {

@@ -59,7 +59,7 @@ func TestAuditTellsTokensApart(t *testing.T) {
 	first, second := c.token(""), c.token("")
 	for _, token := range []string{first, second} {
 		if code, u := c.whoami(token); code != 201 || len(u.Extra["authentication.kubernetes.io/credential-id"]) != 1 {
-			t.Errorf("%d %+v", code, u)
+			t.Errorf("whoami = %d %+v, want 201 and one credential-id", code, u)
 		}
 	}
 	c.do(c.server.Client(), "POST", core+"serviceaccounts/web/token", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"expirationSeconds":1}}`)
@@ -76,7 +76,7 @@ func TestAuditTellsTokensApart(t *testing.T) {
 		switch {
 		case l.ObjectRef.Subresource == "token":
 			if told != (l.ResponseStatus.Code == 201) || l.ResponseObject != nil {
-				t.Errorf("%+v", l)
+				t.Errorf("the event of a TokenRequest = %+v, want issued-credential-id only with the code 201, and no object", l)
 			}
 			if told {
 				issued = append(issued, id)
@@ -114,7 +114,8 @@ func TestShortenedIsWarnedOf(t *testing.T) {
 		err = json.NewDecoder(response.Body).Decode(&answer)
 		response.Body.Close()
 		if err != nil || response.Header.Get("Warning") != want || *answer.Spec.ExpirationSeconds != 7200 {
-			t.Errorf("%s: %q, %+v, %v", body, response.Header.Get("Warning"), answer.Spec, err)
+			t.Errorf("POST of %s = %v with the warning %q, %v, want 7200 seconds and the warning %q",
+				body, &answer.Spec, response.Header.Get("Warning"), err, want)
 		}
 	}
 }

@@ -197,7 +197,7 @@ func TestTokenIsBelieved(t *testing.T) {
 	code, u := c.whoami(free)
 	if code != 201 || u.Username != "system:serviceaccount:shop:web" || u.UID == "" ||
 		strings.Join(u.Groups, " ") != "system:serviceaccounts system:serviceaccounts:shop system:authenticated" {
-		t.Errorf("%d %+v", code, u)
+		t.Errorf("whoami = %d %+v, want 201, system:serviceaccount:shop:web with a UID and the groups of service accounts", code, u)
 	}
 	if code, u = c.whoami(bound); code != 201 || fmt.Sprint(u.Extra["authentication.kubernetes.io/pod-name"]) != "[web-0]" {
 		t.Errorf("bound to the pod: %d %+v", code, u)
@@ -261,7 +261,7 @@ func TestRequestsAreChecked(t *testing.T) {
 		code, answer := c.do(c.server.Client(), test.method, core+"serviceaccounts/"+test.path,
 			`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest",`+test.body+`}`)
 		if code != test.code || !strings.Contains(answer, test.want) {
-			t.Errorf("%s %s %s: %d %s", test.method, test.path, test.body, code, answer)
+			t.Errorf("%s %s with %s = %d %s, want %d and %q in it", test.method, test.path, test.body, code, answer, test.code, test.want)
 		}
 	}
 }

@@ -105,7 +105,7 @@ func TestExpiration(t *testing.T) {
 			answer, err := ask(test.config, jane, test.spec)
 			if err != nil || test.refused != "" {
 				if err == nil || err.Error() != test.refused {
-					t.Errorf("%s: %v", test.name, err)
+					t.Errorf("%s: ask has the error %v, want %q", test.name, err, test.refused)
 				}
 				continue
 			}
@@ -149,13 +149,13 @@ func TestBinding(t *testing.T) {
 		answer, err := ask(config(), jane, test.spec)
 		if err != nil || test.refused != "" {
 			if err == nil || !strings.Contains(err.Error(), test.refused) || test.refused == "" {
-				t.Errorf("%s: %v", test.name, err)
+				t.Errorf("%s: ask has the error %v, want %q in it (no error if empty)", test.name, err, test.refused)
 			}
 			continue
 		}
 		k := read(t, answer.Status.Token).Kubernetes
 		if !reflect.DeepEqual(k.Pod, test.pod) || !reflect.DeepEqual(k.Node, test.node) || !reflect.DeepEqual(k.Secret, test.secret) {
-			t.Errorf("%s: %+v", test.name, k)
+			t.Errorf("%s: the token has %+v, want pod %v, node %v, secret %v", test.name, k, test.pod, test.node, test.secret)
 		}
 	}
 	_, err := ask(config(), jane, bound("v1", "Secret", "key", "uid-old"))
@@ -184,7 +184,7 @@ func TestKubelets(t *testing.T) {
 	} {
 		_, err := ask(config(), test.u, test.spec)
 		if test.refused == "" && err != nil || test.refused != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), test.refused)) {
-			t.Errorf("%s: %v", test.name, err)
+			t.Errorf("%s: ask has the error %v, want a Forbidden one with %q (no error if empty)", test.name, err, test.refused)
 		}
 	}
 }
@@ -195,7 +195,7 @@ func TestAudiences(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := read(t, answer.Status.Token).Audience; !reflect.DeepEqual(got, []string{"vault", "bank"}) {
-		t.Errorf("%v", got)
+		t.Errorf("the token has the audience %v, want [vault bank]", got)
 	}
 }
 
@@ -220,6 +220,6 @@ func TestNodesCannotBeRead(t *testing.T) {
 	c, broken := config(), errors.New("storage is down")
 	c.Nodes = func(context.Context, string, string) (*corev1.Node, error) { return nil, broken }
 	if _, err := ask(c, jane, bound("v1", "Pod", "web", "")); !errors.Is(err, broken) {
-		t.Errorf("%v", err)
+		t.Errorf("ask without nodes has the error %v, want %v", err, broken)
 	}
 }

@@ -75,7 +75,7 @@ func TestAuthenticate(t *testing.T) {
 			t.Errorf("%s: %+v, known %v, error %v", name, u, known, err)
 		}
 		if len(test.headers) > 1 && !errors.Is(err, authn.ErrManyAuthorizations) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: Authenticate has the error %v, want %v", name, err, authn.ErrManyAuthorizations)
 		}
 		if err != nil && (strings.Contains(err.Error(), "s3cre") || strings.Contains(err.Error(), "jane") || strings.Contains(err.Error(), "amFu")) {
 			t.Errorf("%s: the error quotes the header: %v", name, err)
@@ -139,7 +139,7 @@ func TestNewRefuses(t *testing.T) {
 		"twice":          {{Password: "s3cret", User: jane}, {Password: "other", User: jane}},
 	} {
 		if _, err := basicauth.New(entries); err == nil || strings.Contains(err.Error(), "s3") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: New has the error %v, want one that does not quote the password", name, err)
 		}
 	}
 	if _, err := basicauth.New([]basicauth.Entry{{"same", jane}, {"same", user.Info{Name: "joe"}}}); err != nil {
@@ -168,7 +168,7 @@ func FuzzParse(f *testing.F) {
 			r.SetBasicAuth(e.User.Name, e.Password)
 			u, known, err := a.Authenticate(r)
 			if !known || err != nil || u.Name != e.User.Name || !slices.Equal(u.Groups, e.User.Groups) {
-				t.Fatalf("%q: %v %v %v", e.User.Name, u, known, err)
+				t.Fatalf("Authenticate of %q = %v, %v, %v, want this user with the groups %q", e.User.Name, u, known, err, e.User.Groups)
 			}
 			r.SetBasicAuth(e.User.Name, e.Password+"x")
 			if _, known, err := a.Authenticate(r); known || err == nil {
@@ -195,7 +195,7 @@ func FuzzHeader(f *testing.F) {
 		r.Header["Authorization"] = []string{header}
 		u, known, err := a.Authenticate(r)
 		if known && (err != nil || u == nil) || !known && u != nil {
-			t.Fatalf("%q: %v %v %v", header, u, known, err)
+			t.Fatalf("Authenticate of %q = %v, %v, %v, want no error and a user if known, else no user", header, u, known, err)
 		}
 		if !known {
 			return

@@ -111,7 +111,7 @@ func TestSecrets(t *testing.T) {
 			continue
 		}
 		if known && (u.Name != "system:bootstrap:abcdef" || strings.Join(u.Groups, " ") != test.groups || u.UID != "" || u.Extra != nil) {
-			t.Errorf("%s: %+v", name, u)
+			t.Errorf("%s: Authenticate = %+v, want system:bootstrap:abcdef with the groups %s, no UID and no extra", name, u, test.groups)
 		}
 		if err != nil && strings.Contains(err.Error(), "0123456789") {
 			t.Errorf("%s: the error quotes the token: %v", name, err)

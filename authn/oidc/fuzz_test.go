@@ -89,7 +89,7 @@ func FuzzDiscovery(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		where, err := parseDiscovery(data, "https://op")
 		if (err == nil) != strings.HasPrefix(strings.ToLower(where), "https://") {
-			t.Fatalf("%q, %v", where, err)
+			t.Fatalf("parseDiscovery(%q) = %q, %v, want either an error or an https URL", data, where, err)
 		}
 	})
 }
@@ -119,7 +119,7 @@ func FuzzClaims(f *testing.F) {
 		}
 		u, err := i.user(c)
 		if (err == nil) != (u != nil) || u != nil && u.Name == "" {
-			t.Fatalf("%v, %v", u, err)
+			t.Fatalf("the user of %s = %v, %v, want either an error or a user with a name", payload, u, err)
 		}
 		if u == nil {
 			return

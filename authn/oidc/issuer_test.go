@@ -117,7 +117,7 @@ func jwk(t testing.TB, id string, public crypto.PublicKey) map[string]any {
 		half := (len(point) - 1) / 2
 		return map[string]any{"kty": "EC", "kid": id, "crv": k.Curve.Params().Name, "x": encode(point[1 : 1+half]), "y": encode(point[1+half:])}
 	}
-	t.Fatalf("a %T", public)
+	t.Fatalf("jwk of a %T, want an RSA or ECDSA key", public)
 	return nil
 }
 

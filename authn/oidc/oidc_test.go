@@ -210,7 +210,7 @@ func TestOtherCredentials(t *testing.T) {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header["Authorization"] = test.headers
 		if u, known, err := a.Authenticate(r); u != nil || known || (err != nil) != test.bad {
-			t.Errorf("%s: %v, %v, %v", name, u, known, err)
+			t.Errorf("%s: Authenticate = %v, %v, %v, want no user, false, an error: %v", name, u, known, err, test.bad)
 		}
 	}
 }
@@ -236,7 +236,7 @@ func TestIssuersApart(t *testing.T) {
 	} {
 		want(t, a, test.name, test.token, test.want)
 		if u, _, _ := a.Authenticate(bearing(test.token)); u != nil && u.Name != test.user {
-			t.Errorf("%s: %s", test.name, u.Name)
+			t.Errorf("%s: Authenticate knows %q, want %q", test.name, u.Name, test.user)
 		}
 	}
 }
@@ -300,7 +300,7 @@ func TestConfigsAreChecked(t *testing.T) {
 		if _, err := oidc.New(oidc.Config{Issuers: []oidc.Issuer{config}}); err == nil {
 			t.Errorf("%s: taken", name)
 		} else if strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: New has the error %v, want one that does not quote the password", name, err)
 		}
 	}
 	same := newIssuer().config()
@@ -333,7 +333,7 @@ func TestGoogle(t *testing.T) {
 		token := sign(t, jwt.SigningMethodES256, key, nil, map[string]any{"iss": name})
 		u, known, err := a.Authenticate(bearing(token))
 		if err != nil || !known || u.Name != google.url+"#jane" {
-			t.Errorf("%s: %v, %v", name, u, err)
+			t.Errorf("Authenticate with the iss %s = %v, %v, %v, want %s#jane", name, u, known, err, google.url)
 		}
 	}
 }
@@ -413,7 +413,7 @@ func TestUsers(t *testing.T) {
 				return
 			}
 			if !known || u.Name != test.want || u.UID != test.uid || !reflect.DeepEqual(u.Groups, test.groups) || !reflect.DeepEqual(u.Extra, test.extra) {
-				t.Errorf("%+v", u)
+				t.Errorf("Authenticate = %+v, %v, want %q, UID %q, groups %q, extra %q", u, known, test.want, test.uid, test.groups, test.extra)
 			}
 		})
 	}

@@ -37,7 +37,7 @@ func TestRefine(t *testing.T) {
 	}
 	u, known, err := a.Authenticate(bearing(token(map[string]any{"nick": "jay"})))
 	if err != nil || !known || u.Name != "jay" || len(u.Groups) != 1 {
-		t.Errorf("%+v, %v, %v", u, known, err)
+		t.Errorf("Authenticate = %+v, %v, %v, want jay with one group", u, known, err)
 	}
 	want(t, a, "refused", token(map[string]any{"sub": "mallory"}), "not mallory")
 	want(t, a, "no name", token(map[string]any{}), "the user has no name")
@@ -46,6 +46,6 @@ func TestRefine(t *testing.T) {
 	config.Refine = func(context.Context, map[string]json.RawMessage, *user.Info) error { return nil }
 	a = start(t, config)
 	if u, _, err := a.Authenticate(bearing(token(map[string]any{}))); err != nil || u.Name != "-jane" {
-		t.Errorf("%+v, %v", u, err)
+		t.Errorf("Authenticate = %+v, %v, want -jane", u, err)
 	}
 }

@@ -183,7 +183,7 @@ func FuzzHeaders(f *testing.F) {
 		headers[http.CanonicalHeaderKey(header)] = append(headers[http.CanonicalHeaderKey(header)], value)
 		u, known, err := a.Authenticate(request(proxy, headers))
 		if known && (err != nil || u.Name == "" || u.Name != name && u.Name != value) || !known && u != nil {
-			t.Errorf("%+v, %v, %v", u, known, err)
+			t.Errorf("Authenticate = %+v, %v, %v, want no error and the user %q or %q if known, else no user", u, known, err, name, value)
 		}
 		if u, known, err := a.Authenticate(request(client, headers)); known || u != nil || err != nil {
 			t.Errorf("from another: %+v, %v, %v", u, known, err)

@@ -57,7 +57,8 @@ func TestHandlersAsKubernetes(t *testing.T) {
 			serviceaccount.Handlers(issuer, issuer+serviceaccount.JWKSPath, w.keys)[path].ServeHTTP(recorder, httptest.NewRequest(method, path, nil))
 			h := recorder.Header()
 			if recorder.Code != want || want == 200 && (h.Get("Content-Type") != media || h.Get("Cache-Control") != "public, max-age=3600") {
-				t.Errorf("%s %s: %d, %v", method, path, recorder.Code, h)
+				t.Errorf("%s %s = %d, %v, want %d, and if 200 Content-Type %s and Cache-Control public, max-age=3600",
+					method, path, recorder.Code, h, want, media)
 			}
 		}
 	}

@@ -113,7 +113,7 @@ func TestWhoTheyAre(t *testing.T) {
 	}
 	if u.Name != "system:serviceaccount:shop:web" || u.UID != "a1" || !reflect.DeepEqual(u.Extra, want) ||
 		!reflect.DeepEqual(u.Groups, []string{"system:serviceaccounts", "system:serviceaccounts:shop"}) {
-		t.Errorf("%+v", u)
+		t.Errorf("Authenticate = %+v, want system:serviceaccount:shop:web, UID a1, the groups of service accounts and extra %v", u, want)
 	}
 }
 
@@ -313,7 +313,7 @@ func TestOtherCredentials(t *testing.T) {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header["Authorization"] = headers
 		if _, known, err := w.authenticator.Authenticate(r); known || err != nil {
-			t.Errorf("%s: %v %v", name, known, err)
+			t.Errorf("%s: Authenticate = %v, %v, want false and no error", name, known, err)
 		}
 	}
 	r := bearing(w.sign(t, grant()))
@@ -334,7 +334,7 @@ func TestLookupFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, known, err := a.Authenticate(bearing(w.sign(t, grant()))); known || !errors.Is(err, broken) {
-		t.Errorf("%v, %v", known, err)
+		t.Errorf("Authenticate = %v, %v, want false, %v", known, err, broken)
 	}
 	w.authenticator, err = serviceaccount.New(serviceaccount.Config{Issuers: []string{issuer}, Audiences: []string{"api"}, Keys: w.keys, Accounts: w.accounts.lookup})
 	if err != nil {
@@ -393,7 +393,7 @@ func TestHandlers(t *testing.T) {
 		recorder := httptest.NewRecorder()
 		handlers[path].ServeHTTP(recorder, httptest.NewRequest("GET", path, nil))
 		if got := recorder.Header().Get("Content-Type"); got != media || recorder.Code != http.StatusOK {
-			t.Errorf("%s: %d %s", path, recorder.Code, got)
+			t.Errorf("GET %s = %d as %q, want 200 as %s", path, recorder.Code, got, media)
 		}
 		if err := json.Unmarshal(recorder.Body.Bytes(), into); err != nil {
 			t.Error(err)
@@ -405,12 +405,12 @@ func TestHandlers(t *testing.T) {
 		"response_types_supported": []any{"id_token"}, "subject_types_supported": []any{"public"},
 		"id_token_signing_alg_values_supported": []any{"ES256", "RS256"}}
 	if !reflect.DeepEqual(configuration, want) {
-		t.Errorf("%v", configuration)
+		t.Errorf("the configuration = %v, want %v", configuration, want)
 	}
 	var set struct{ Keys []map[string]string }
 	get("/openid/v1/jwks", "application/jwk-set+json", &set)
 	if len(set.Keys) != 2 || set.Keys[0]["kty"] != "RSA" || set.Keys[0]["e"] != "AQAB" || set.Keys[1]["crv"] != "P-256" {
-		t.Fatalf("%v", set)
+		t.Fatalf("the key set = %v, want two keys, RSA with e AQAB and one of P-256", set)
 	}
 	decode := func(text string) []byte {
 		data, err := base64.RawURLEncoding.DecodeString(text)

@@ -46,7 +46,7 @@ func TestFaultsAre401(t *testing.T) {
 		"expired":        w.forge(t, es, w.key, own, map[string]any{"exp": time.Now().Add(-2 * time.Minute).Unix()}),
 	} {
 		if code := status(token); code != http.StatusUnauthorized {
-			t.Errorf("%s: %d", name, code)
+			t.Errorf("%s: the token gets %d, want 401", name, code)
 		}
 	}
 	for name, all := range map[string]living{"pod": w.pods, "service account": w.accounts} {

@@ -56,7 +56,7 @@ func TestLegacy(t *testing.T) {
 	u, _, _ := h.authenticator.Authenticate(bearing(token))
 	if u.Name != "system:serviceaccount:shop:web" || u.UID != "a1" || u.Extra != nil ||
 		!slices.Equal(u.Groups, []string{"system:serviceaccounts", "system:serviceaccounts:shop"}) {
-		t.Errorf("%+v", u)
+		t.Errorf("Authenticate = %+v, want system:serviceaccount:shop:web, UID a1, the groups of service accounts and no extra", u)
 	}
 	if got := payload(t, token); len(got) != 6 || got["iss"] != "kubernetes/serviceaccount" || got["kubernetes.io/serviceaccount/secret.name"] != "key" {
 		t.Errorf("claims %v", got)

@@ -35,7 +35,7 @@ func TestLookupFailureIsNoRefusal(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, known, err := a.Authenticate(bearing(test.token)); known || !errors.Is(err, authn.ErrUnchecked) || !errors.Is(err, down) {
-			t.Errorf("%s: %v, %v", name, known, err)
+			t.Errorf("%s: Authenticate = %v, %v, want false, and %v and %v in the error", name, known, err, authn.ErrUnchecked, down)
 		}
 	}
 	delete(w.pods, "shop/web-0")

@@ -123,6 +123,6 @@ func TestNewRefuses(t *testing.T) {
 	}
 	a, err := structured.New(structured.Config{Read: read(header + "anonymous: {enabled: true, conditions: [{path: /livez}]}")})
 	if err != nil || a.Anonymous() == nil || a.Anonymous().Paths[0] != "/livez" {
-		t.Errorf("%+v, %v", a, err)
+		t.Errorf("New = %+v, %v, want anonymous requests of /livez", a, err)
 	}
 }

@@ -31,17 +31,17 @@ func TestParse(t *testing.T) {
 	} {
 		s, err := structured.Parse([]byte(text), "https://kubernetes.default.svc")
 		if err != nil {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("Parse(%q): %v", text, err)
 		}
 		if len(s.Issuers) > 0 {
 			if _, err := oidc.New(oidc.Config{Issuers: s.Issuers}); err != nil {
-				t.Errorf("%s: %v", text, err)
+				t.Errorf("New with the issuers of %q: %v", text, err)
 			}
 		}
 	}
 	s, err := structured.Parse([]byte(header + "anonymous: {enabled: true, conditions: [{path: /livez}, {path: /readyz}]}"))
 	if err != nil || s.Anonymous == nil || !s.Anonymous.Enabled || fmt.Sprint(s.Anonymous.Paths) != "[/livez /readyz]" {
-		t.Errorf("%+v, %v", s.Anonymous, err)
+		t.Errorf("Parse has the anonymous settings %+v, %v, want enabled with [/livez /readyz]", s.Anonymous, err)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestEmailMayBeTheName(t *testing.T) {
 		fine + "claimMappings: {username: {claim: email, prefix: ''}}",
 	} {
 		if _, err := structured.Parse([]byte(one(text))); err != nil {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("Parse(%q): %v", one(text), err)
 		}
 	}
 }
@@ -178,7 +178,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if _, err := oidc.New(oidc.Config{Issuers: s.Issuers}); err != nil {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("New with the issuers of %q: %v", text, err)
 		}
 	})
 }

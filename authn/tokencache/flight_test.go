@@ -63,7 +63,7 @@ func TestSingleFlight(t *testing.T) {
 					return
 				}
 				if !known || u.Name != "of "+token {
-					t.Errorf("%d: %v, %v, %v", i, u, known, err)
+					t.Errorf("%d: Authenticate = %v, %v, %v, want %q", i, u, known, err, "of "+token)
 				}
 				if took := time.Since(start); took > 5*time.Second+time.Millisecond {
 					t.Errorf("%d: answered after %v", i, took)
@@ -119,7 +119,7 @@ func TestTimeout(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if u, known, err := c.Authenticate(bearer(t.Context(), "s3cret")); known && u.Name != "jane" || !known && !errors.Is(err, authn.ErrUnchecked) {
-			t.Errorf("%v, %v, %v", u, known, err)
+			t.Errorf("Authenticate = %v, %v, %v, want jane if known, else %v", u, known, err, authn.ErrUnchecked)
 		}
 		time.Sleep(time.Hour)
 	})
@@ -262,7 +262,7 @@ func TestTogether(t *testing.T) {
 				u, known, err := c.Authenticate(bearer(ctx, token))
 				cancel()
 				if known && u.Name != token || !known && !errors.Is(err, context.Canceled) {
-					t.Errorf("%v, %v, %v", u, known, err)
+					t.Errorf("Authenticate = %v, %v, %v, want %q if known, else %v", u, known, err, token, context.Canceled)
 				}
 			}
 		})

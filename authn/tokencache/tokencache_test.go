@@ -144,7 +144,7 @@ func TestWhatIsAsked(t *testing.T) {
 			r := bearer(authn.WithAudiences(ctx, audiences), "s3cret")
 			r.Header.Set("X-Remote-User", "root")
 			if u, known, err := c.Authenticate(r); !known || u.Name != strings.Join(audiences, "+")+"." {
-				t.Errorf("%v: %v, %v", audiences, u, err)
+				t.Errorf("Authenticate for %q = %v, %v, %v, want %q", audiences, u, known, err, strings.Join(audiences, "+")+".")
 			}
 		}
 	}

@@ -88,7 +88,7 @@ func TestNewRefuses(t *testing.T) {
 		"twice":       {{Token: "s3cret", User: jane}, {Token: "s3cret", User: jane}},
 	} {
 		if _, err := tokenfile.New(entries); err == nil || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: New has the error %v, want one that does not quote the token", name, err)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func FuzzParse(f *testing.F) {
 			r.Header.Set("Authorization", "Bearer "+e.Token)
 			u, known, err := tokens.Authenticate(r)
 			if !known || err != nil || u.Name != e.User.Name || !slices.Equal(u.Groups, e.User.Groups) {
-				t.Fatalf("%q: %v %v %v", e.Token, u, known, err)
+				t.Fatalf("Authenticate with %q = %v, %v, %v, want %q with the groups %q", e.Token, u, known, err, e.User.Name, e.User.Groups)
 			}
 		}
 	})
@@ -150,7 +150,7 @@ func TestRead(t *testing.T) {
 	r := httptest.NewRequest("GET", "/", nil)
 	r.Header.Set("Authorization", "Bearer s3cret")
 	if u, known, err := tokens.Authenticate(r); !known || u.Name != "jane" {
-		t.Errorf("%v, %v, %v", u, known, err)
+		t.Errorf("Authenticate = %v, %v, %v, want jane", u, known, err)
 	}
 	if allocs := testing.AllocsPerRun(100, func() { tokens.Authenticate(r) }); allocs != 0 {
 		t.Errorf("%v allocations", allocs)

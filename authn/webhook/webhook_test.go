@@ -94,7 +94,7 @@ func TestKnownUser(t *testing.T) {
 		u, known, err := a.Authenticate(bearer(t.Context(), "s3cret"))
 		want := &user.Info{Name: "jane", UID: "17", Groups: []string{"dev", "ops"}, Extra: map[string][]string{"scopes": {"a", "b"}, "empty": {}}}
 		if !known || err != nil || !reflect.DeepEqual(u, want) {
-			t.Fatalf("%+v %v %v", u, known, err)
+			t.Fatalf("Authenticate with the version %q = %+v, %v, %v, want %+v", version, u, known, err, want)
 		}
 		if version == "" {
 			version = "v1"
@@ -122,7 +122,7 @@ func TestNotMine(t *testing.T) {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header["Authorization"] = test.headers
 		if u, known, err := a.Authenticate(r); u != nil || known || (err != nil) != test.refused {
-			t.Errorf("%s: %+v %v %v", name, u, known, err)
+			t.Errorf("%s: Authenticate = %+v, %v, %v, want no user, false, an error: %v", name, u, known, err, test.refused)
 		}
 	}
 	if len(asked) > 0 {
@@ -143,7 +143,7 @@ func TestRefused(t *testing.T) {
 		a := start(t, webhook.Config{URL: server.URL, TLS: server.TLS})
 		u, known, err := authn.Chain{a, anonymous.Authenticator{}}.Authenticate(bearer(t.Context(), "s3cret"))
 		if u != nil || known || !errors.Is(err, webhook.ErrRefused) || err.Error() != want {
-			t.Errorf("%s: %+v %v %v", status, u, known, err)
+			t.Errorf("Authenticate with the answer %s = %+v, %v, %v, want no user, false, ErrRefused %q", status, u, known, err, want)
 		}
 	}
 }
@@ -174,7 +174,7 @@ func TestAudiences(t *testing.T) {
 		}
 		u, known, err := a.Authenticate(bearer(ctx, "s3cret"))
 		if known == test.refused || (u == nil) != test.refused || errors.Is(err, webhook.ErrRefused) != test.refused {
-			t.Errorf("%s: %+v %v %v", name, u, known, err)
+			t.Errorf("%s: Authenticate = %+v, %v, %v, want no user, false and ErrRefused: %v", name, u, known, err, test.refused)
 		}
 		if q := <-asked; !slices.Equal(q.Spec.Audiences, test.asked) {
 			t.Errorf("%s: asked for %q", name, q.Spec.Audiences)
@@ -222,7 +222,8 @@ func TestFailure(t *testing.T) {
 			u, known, err := authn.Chain{a, anonymous.Authenticator{}}.Authenticate(bearer(t.Context(), "s3cret"))
 			if u != nil || known || err == nil || errors.Is(err, webhook.ErrRefused) || strings.Contains(err.Error(), "s3cret") ||
 				!errors.Is(err, authn.ErrUnchecked) || !strings.Contains(err.Error(), ": authentication webhook: ") {
-				t.Errorf("%s: %+v %v %v", name, u, known, err)
+				t.Errorf("%s: Authenticate = %+v, %v, %v, want no user, false, an ErrUnchecked of the webhook that quotes no token",
+					name, u, known, err)
 			}
 		}
 		if n := asked.Load(); n != 2 {
@@ -243,7 +244,7 @@ func TestDown(t *testing.T) {
 	defer cancel()
 	u, known, err := a.Authenticate(bearer(ctx, "s3cret"))
 	if u != nil || known || err == nil || !strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("%+v %v %v", u, known, err)
+		t.Errorf("Authenticate = %+v, %v, %v, want no user, false, connection refused and no token quoted", u, known, err)
 	}
 }
 
@@ -271,7 +272,7 @@ func TestNewRefuses(t *testing.T) {
 		"a token of lines": {URL: "https://example.com", BearerToken: "s3cret\n"},
 	} {
 		if _, err := webhook.New(c); err == nil || !strings.HasPrefix(err.Error(), "authentication webhook: ") || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: New has the error %v, want one of the webhook that does not quote the token", name, err)
 		}
 	}
 }
@@ -291,7 +292,7 @@ func FuzzAnswer(f *testing.F) {
 		body = data
 		u, known, err := a.Authenticate(bearer(t.Context(), "s3cret"))
 		if known != (err == nil) || known != (u != nil) || (known && u.Name == "") {
-			t.Fatalf("%+v %v %v", u, known, err)
+			t.Fatalf("Authenticate with the answer %q = %+v, %v, %v, want either an error or a known user with a name", data, u, known, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "s3cret") {
 			t.Fatal(err)

@@ -64,7 +64,7 @@ func FuzzParseRoots(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte) {
 		pool, err := clientcerts.ParseRoots(file)
 		if (pool == nil) != (err != nil) || pool != nil && pool.Equal(stdx509.NewCertPool()) {
-			t.Errorf("%v, %v", pool, err)
+			t.Errorf("ParseRoots(%q) = %v, %v, want either an error or a pool that is not empty", file, pool, err)
 		}
 	})
 }

@@ -44,7 +44,7 @@ func TestSubject(t *testing.T) {
 		hash := sha256.Sum256(leaf.Raw)
 		id := []string{"X509SHA256=" + hex.EncodeToString(hash[:])}
 		if u.UID != test.uid || len(u.Extra) != 1 || !slices.Equal(u.Extra["authentication.kubernetes.io/credential-id"], id) {
-			t.Errorf("%s: %+v", name, u)
+			t.Errorf("%s: Authenticate = %+v, want UID %q and the credential-id %q alone as extra", name, u, test.uid, id)
 		}
 	}
 }
@@ -56,7 +56,7 @@ func TestRefusalNamesTheCertificate(t *testing.T) {
 	_, _, err := a.Authenticate(request(leaf))
 	if err == nil || !strings.HasPrefix(err.Error(), "verifying certificate SN="+leaf.SerialNumber.String()+", SKID=0A:FF, AKID=") ||
 		!strings.Contains(err.Error(), " failed: x509: certificate signed by unknown authority") {
-		t.Errorf("%v", err)
+		t.Errorf("Authenticate has the error %v, want one with SN=%s, SKID=0A:FF, AKID and an unknown authority", err, leaf.SerialNumber)
 	}
 }
 

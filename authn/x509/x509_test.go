@@ -68,7 +68,7 @@ func TestAuthenticate(t *testing.T) {
 			t.Errorf("%s: known %v, error %v", name, known, err)
 		}
 		if known && (u.Name != "jane" || !slices.Equal(u.Groups, []string{"dev", "ops"})) {
-			t.Errorf("%s: %+v", name, u)
+			t.Errorf("%s: Authenticate = %+v, want jane with the groups dev and ops", name, u)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func TestDecisions(t *testing.T) {
 	} {
 		policies, err := abac.Parse(strings.NewReader(line))
 		if err != nil {
-			t.Errorf("%s: %v", line, err)
+			t.Errorf("Parse(%q): %v", line, err)
 			continue
 		}
 		may := abac.New(policies)

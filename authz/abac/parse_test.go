@@ -32,7 +32,7 @@ func TestParse(t *testing.T) {
 	} {
 		got, err := abac.Parse(strings.NewReader(file))
 		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: %+v, %v", file, got, err)
+			t.Errorf("Parse(%q) = %+v, %v, want %+v", file, got, err, want)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func FuzzParse(f *testing.F) {
 		policies, err := abac.Parse(bytes.NewReader(file))
 		if err != nil {
 			if policies != nil || !strings.HasPrefix(err.Error(), "policy file: line ") {
-				t.Fatalf("%+v, %v", policies, err)
+				t.Fatalf("Parse(%q) = %+v, %v, want no policies and an error that names a line", file, policies, err)
 			}
 			return
 		}

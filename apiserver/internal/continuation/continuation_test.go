@@ -22,7 +22,7 @@ func FuzzContinue(f *testing.F) {
 		token, err := Decode(text, prefix)
 		if err != nil {
 			if !apierrors.IsBadRequest(err) {
-				t.Errorf("%v", err)
+				t.Errorf("Decode(%q, %q) has the error %v, want a bad request", text, prefix, err)
 			}
 			return
 		}

@@ -102,15 +102,15 @@ func TestAggregated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(list.Items) != 1 || list.Items[0].Name != "example.com" || len(list.Items[0].Versions) != 1 {
-		t.Fatalf("%s", w.Body)
+		t.Fatalf("the aggregated GET of /apis = %s, want example.com alone, with one version", w.Body)
 	}
 	v := list.Items[0].Versions[0]
 	if v.Version != "v1" || v.Freshness != apidiscovery.DiscoveryFreshnessStale || len(v.Resources) != 1 {
-		t.Fatalf("%+v", v)
+		t.Fatalf("the version of example.com = %+v, want v1, stale, with one resource", v)
 	}
 	lamps := v.Resources[0]
 	if lamps.ResponseKind.Group != "example.com" || lamps.ResponseKind.Version != "v1" || len(lamps.Subresources) != 1 {
-		t.Errorf("%+v", lamps)
+		t.Errorf("the resource of example.com/v1 = %+v, want a kind of example.com/v1 and one subresource", lamps)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 	w, err = get(d, index.Paths["api/v1"].URL)
 	if err != nil || !strings.Contains(w.Body.String(), "/api/v1/namespaces/{namespace}/pods/{name}/status") {
-		t.Errorf("%s: %v", w.Body, err)
+		t.Errorf("GET of the document of api/v1 = %s, %v, want the path of a pod's status", w.Body, err)
 	}
 	if !strings.Contains(w.Body.String(), `pods/{name}/proxy":{"get":{`) || !strings.Contains(w.Body.String(), `"operationId":"connectCoreV1GetNamespacedPodProxy"`) {
 		t.Errorf("GET of the document = %s, want the subresource proxy, which no type describes", w.Body)
@@ -161,12 +161,12 @@ func TestNotServed(t *testing.T) {
 		"/openapi", "/openapi/v1", "/openapi/v3/api/v2", "/openapi/v3/apis/example.com/v1", "/openapi/v2/more",
 	} {
 		if w, err := get(d, path); !apierrors.IsNotFound(err) || w.Body.Len() > 0 {
-			t.Errorf("%s: %v, %s", path, err, w.Body)
+			t.Errorf("get(%q) = %s, %v, want no body and a NotFound error", path, w.Body, err)
 		}
 	}
 	for path, want := range map[string]string{"/api": "v1", "/apis": "example.com", "/apis/example.com": "example.com/v1"} {
 		if w, err := get(d, path); err != nil || !strings.Contains(w.Body.String(), want) || !slices.Contains([]string{"", "Accept"}, w.Header().Get("Vary")) {
-			t.Errorf("%s: %s: %v", path, w.Body, err)
+			t.Errorf("get(%q) = %s with Vary %q, %v, want %q in it and Vary empty or Accept", path, w.Body, w.Header().Get("Vary"), err, want)
 		}
 	}
 }

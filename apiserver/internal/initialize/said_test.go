@@ -42,7 +42,7 @@ func FuzzRead(f *testing.F) {
 		state := &State{Pending: []Initializer{{"a.b.c"}}, Result: &metav1.Status{Status: metav1.StatusFailure}}
 		with, err := insert(data, state)
 		if err != nil {
-			t.Fatalf("%s: %v", data, err)
+			t.Fatalf("insert(%q, %+v): %v", data, state, err)
 		}
 		again, err := Read(with)
 		if err != nil || !reflect.DeepEqual(again.State, state) {

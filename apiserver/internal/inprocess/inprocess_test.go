@@ -69,7 +69,7 @@ func TestWait(t *testing.T) {
 		close(goOn)
 		<-waited
 		if got := <-answers; got.text != "alice /a" || got.err != nil {
-			t.Errorf("%+v", got)
+			t.Errorf(`GET /a = %q, %v, want "alice /a"`, got.text, got.err)
 		}
 		s.Wait(t.Context()) // for nothing
 	})
@@ -99,12 +99,12 @@ func TestStream(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer x")
 		response, err := s.Transport(&user.Info{Name: "alice"}).RoundTrip(r)
 		if err != nil || response.StatusCode != http.StatusOK {
-			t.Fatalf("%v, %v", response, err)
+			t.Fatalf("RoundTrip(POST /) = %v, %v, want the code 200", response, err)
 		}
 		more <- goOn
 		text, err := io.ReadAll(response.Body)
 		if string(text) != want || (err == nil) != goOn {
-			t.Errorf("%q, %v", text, err)
+			t.Errorf("with goOn %v the body = %q, %v, want %q, and an error only if the handler does not go on", goOn, text, err, want)
 		}
 		response.Body.Close()
 	}

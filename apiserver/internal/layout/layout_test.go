@@ -73,7 +73,7 @@ func FuzzPlaces(f *testing.F) {
 			}
 		}
 		if err := places.Check(); (err != nil) != inside {
-			t.Errorf("%q %q %q: %v", a, b, c, err)
+			t.Errorf("%q.Check() = %v, want an error: %v", places, err, inside)
 		}
 	})
 }

@@ -165,7 +165,7 @@ func FuzzProtobuf(f *testing.F) {
 			return
 		}
 		if err := proto.Unmarshal(data, &openapi_v2.Document{}); err != nil {
-			t.Errorf("%v: %x", err, data)
+			t.Errorf("Unmarshal of Protobuf(%q) = %x: %v", document, data, err)
 		}
 	})
 }

@@ -111,7 +111,7 @@ func TestPromotedMethodsSpeakForTheirOwnType(t *testing.T) {
 	s := schemas{}
 	got := s[s.add(reflect.TypeFor[embedding]())]
 	if got.Description != "" || got.Properties["text"] == nil || got.Properties["text"].Description != "A text." || got.Properties["more"] == nil {
-		t.Errorf("%+v", got)
+		t.Errorf(`the schema of embedding = %+v, want no description and the properties text, "A text.", and more`, got)
 	}
 	type meta struct{ metav1.ObjectMeta }
 	if name := modelName(reflect.TypeFor[meta]()); name == modelName(reflect.TypeFor[metav1.ObjectMeta]()) {

@@ -51,7 +51,8 @@ func TestEntriesBeyondBounds(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(obj.ManagedFields) != 1 || (obj.ManagedFields[0].Manager == "first") != c.kept {
-				t.Errorf("%.300v", obj.ManagedFields)
+				t.Errorf("Update leaves %d entries, %.300v, want one, with first as its manager: %v",
+					len(obj.ManagedFields), obj.ManagedFields, c.kept)
 			}
 		})
 	}

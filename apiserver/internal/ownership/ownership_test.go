@@ -71,7 +71,7 @@ func TestUpdateLeavesTheLiveObjectAlone(t *testing.T) {
 		t.Errorf("live changed: %v", live)
 	}
 	if len(obj.ManagedFields) != 2 || obj.ManagedFields[1].FieldsV1.GetRawString() != `{"f:data":{"f:b":{}}}` {
-		t.Errorf("%v", obj.ManagedFields)
+		t.Errorf(`Update by bob leaves the entries %v, want two, the second with {"f:data":{"f:b":{}}}`, obj.ManagedFields)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestEntriesOfAnotherVersionAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(obj.ManagedFields) != 1 || obj.ManagedFields[0].Manager != "new" {
-		t.Errorf("%v", obj.ManagedFields)
+		t.Errorf(`Update by new leaves the entries %v, want one, of new`, obj.ManagedFields)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestDuplicatesAreNoReasonToForget(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(obj.ManagedFields) != 2 || obj.ManagedFields[1].FieldsV1.GetRawString() != `{"f:spec":{"f:nodeName":{}}}` {
-		t.Errorf("%v", obj.ManagedFields)
+		t.Errorf(`Update by bob leaves the entries %v, want two, the second with {"f:spec":{"f:nodeName":{}}}`, obj.ManagedFields)
 	}
 }
 

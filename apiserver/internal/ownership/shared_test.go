@@ -26,7 +26,7 @@ func TestEqualTextsAreShared(t *testing.T) {
 		t.Error("not shared, or too much")
 	}
 	if got := c.ManagedFields[0]; got.FieldsV1.GetRawString() != `{"f:b":{}}` || got.Manager != "m" || got.Operation != "Update" {
-		t.Errorf("%+v", got)
+		t.Errorf(`Share makes the entry %+v, want Update by m of {"f:b":{}}`, got)
 	}
 	if a.ManagedFields[1].FieldsV1 != nil {
 		t.Error("made up")
@@ -35,7 +35,7 @@ func TestEqualTextsAreShared(t *testing.T) {
 	u.SetManagedFields(a.ManagedFields[:1])
 	s.Share(u)
 	if got := u.GetManagedFields(); len(got) != 1 || got[0].FieldsV1.GetRawString() != `{"f:a":{}}` {
-		t.Errorf("%+v", got)
+		t.Errorf(`Share makes the entries %+v of an unstructured object, want one of {"f:a":{}}`, got)
 	}
 }
 

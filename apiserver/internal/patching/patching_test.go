@@ -75,7 +75,7 @@ func TestApply(t *testing.T) {
 			err = json.Unmarshal(result, got)
 		}
 		if err != nil || !test.check(got) {
-			t.Errorf("%s %s: %s %v", test.media, test.patch, result, err)
+			t.Errorf("Apply(%s, %s) = %s, %v, want a pod that the check of the case accepts", test.media, test.patch, result, err)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func TestManyPairs(t *testing.T) {
 	}
 	_, err := Apply(t.Context(), wire.NewCodec(), types.StrategicMergePatchType, text(t, many), text(t, many), &corev1.Pod{})
 	if !apierrors.IsRequestEntityTooLargeError(err) {
-		t.Errorf("%v", err)
+		t.Errorf("Apply of a strategic patch with 2000 containers of one name has the error %v, want RequestEntityTooLarge", err)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestPartOf(t *testing.T) {
 			some, err1 := Apply(t.Context(), wire.NewCodec(), media, part.Original, []byte(test.patch), &corev1.Pod{})
 			whole, err2 := Apply(t.Context(), wire.NewCodec(), media, text(t, view), []byte(test.patch), &corev1.Pod{})
 			if err1 != nil || err2 != nil {
-				t.Errorf("%s: %v %v", test.patch, err1, err2)
+				t.Errorf("Apply(%s, %s) has the errors %v on the part and %v on the whole object, want none", media, test.patch, err1, err2)
 				continue
 			}
 			got, want := part.Rest, &corev1.Pod{}

@@ -50,7 +50,7 @@ func TestRunningTakesCreate(t *testing.T) {
 		}
 		for _, method := range []string{"OPTIONS", "CONNECT", "exec"} {
 			if info, err := Parse(method, u); err == nil && slices.Contains([]string{"create", "get"}, info.Verb) {
-				t.Errorf("%s %s: %s", method, path, info.Verb)
+				t.Errorf("Parse(%q, %q) has the verb %s, want an error or another verb than create and get", method, path, info.Verb)
 			}
 		}
 	}
@@ -58,7 +58,7 @@ func TestRunningTakesCreate(t *testing.T) {
 		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
 			info, err := Parse(method, &url.URL{Path: "/api/v1/namespaces/d/pods/p/" + subresource})
 			if err != nil || info.Verb != "create" {
-				t.Errorf("%s %s: %s, %v", method, subresource, info.Verb, err)
+				t.Errorf("Parse(%q) of the %s of a pod has the verb %s, %v, want create", method, subresource, info.Verb, err)
 			}
 		}
 	}

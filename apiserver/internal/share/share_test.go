@@ -97,7 +97,8 @@ func TestEqualPartsHaveOneKey(t *testing.T) {
 	b, ok2 := share.AppendMessage(nil, limits("1"))
 	c, ok3 := share.AppendMessage(nil, limits("2"))
 	if !ok1 || !ok2 || !ok3 || string(a) != string(b) || string(a) == string(c) {
-		t.Errorf("%x %v, %x %v, %x %v", a, ok1, b, ok2, c, ok3)
+		t.Errorf("AppendMessage of limits 1, 1 and 2 = %x, %v; %x, %v; %x, %v, want true each, equal keys of 1 and another of 2",
+			a, ok1, b, ok2, c, ok3)
 	}
 }
 

@@ -40,7 +40,7 @@ func TestWarnings(t *testing.T) {
 			total, longest := 0, 0
 			for _, value := range h.Values("Warning") {
 				if total += len(value); !utf8.ValidString(value) || !strings.HasPrefix(value, `299 - "`) {
-					t.Errorf("%q", value)
+					t.Errorf(`Add makes the warning %q, want valid UTF-8 that begins with 299 - "`, value)
 				}
 				longest = max(longest, len(value))
 			}

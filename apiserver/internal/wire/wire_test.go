@@ -113,7 +113,7 @@ func TestRound(t *testing.T) {
 		unknown, err := c.DecodeBody(t.Context(), data, media, metav1.FieldValidationStrict, configMap, got)
 		got.TypeMeta = want.TypeMeta // which protobuf has beside the object
 		if err != nil || unknown != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %+v %v %v", media, got, unknown, err)
+			t.Errorf("DecodeBody of what Encode(%s) made = %+v, unknown %v, %v, want %+v and nothing unknown", media, got, unknown, err, want)
 		}
 		if media == YAML {
 			continue
@@ -183,7 +183,7 @@ func FuzzDecodeBody(f *testing.F) {
 		list := []string{JSON, YAML, Proto}
 		_, err := c.DecodeBody(context.Background(), body, list[uint(media)%3], "", configMap, &corev1.ConfigMap{})
 		if err != nil && !apierrors.IsBadRequest(err) {
-			t.Errorf("%T %v", err, err)
+			t.Errorf("DecodeBody(%q) of %s has the error %T %v, want a bad request", body, list[uint(media)%3], err, err)
 		}
 	})
 }

@@ -75,7 +75,7 @@ func TestBrokenAnnotations(t *testing.T) {
 	}
 	a := got.(*autoscalingv2.HorizontalPodAutoscaler)
 	if len(a.Annotations) != 0 || a.Spec.Behavior != nil || len(a.Spec.Metrics) != 1 || *a.Spec.Metrics[0].Resource.Target.AverageUtilization != 80 {
-		t.Errorf("%+v", a)
+		t.Errorf("To of broken annotations = %+v, want no annotations, no behavior and one metric with utilization 80", a)
 	}
 }
 

@@ -94,7 +94,7 @@ func TestServed(t *testing.T) {
 	generated := bundle("", "example.com/ca", anchor(t))
 	generated.GenerateName = "example.com:ca:v-"
 	if made, err := bundles.Create(t.Context(), generated); err != nil || !strings.HasPrefix(made.Name, "example.com:ca:v-") {
-		t.Errorf("%v, %v", made, err)
+		t.Errorf("Create with the generateName %s = %v, %v, want a name that begins so", generated.GenerateName, made, err)
 	}
 	_, err = bundles.Create(t.Context(), bundle("v1", "example.com/ca", anchor(t)))
 	if want := `ClusterTrustBundle.certificates.k8s.io "v1" is invalid: metadata.name: Invalid value: "v1": ` +
@@ -147,7 +147,7 @@ func get(t *testing.T, s *apiservertest.Server, path, accept string, into any) {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %d %s, %v", path, response.StatusCode, body, err)
+		t.Fatalf("GET %s = %d %s, %v, want 200", path, response.StatusCode, body, err)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
 		t.Fatal(err)

@@ -93,13 +93,13 @@ func TestApproval(t *testing.T) {
 	pending := newRequest(t, "a")
 	done, problems := update(t, "approval", pending, approve)
 	if len(problems) > 0 || done.Status.Conditions[0].LastUpdateTime.IsZero() || done.Status.Conditions[0].LastTransitionTime.IsZero() {
-		t.Fatalf("%v: %+v", problems, done.Status)
+		t.Fatalf("an update of approval has the problems %v and makes %+v, want none and both times of the condition", problems, done.Status)
 	}
 	if _, problems := update(t, "status", pending, approve); len(problems) != 1 || !strings.Contains(problems[0].Error(), `updates may not add a condition of type "Approved"`) {
 		t.Error(problems)
 	}
 	if kept, problems := update(t, "", pending, approve); len(problems) > 0 || len(kept.Status.Conditions) > 0 {
-		t.Errorf("%v: %+v", problems, kept.Status)
+		t.Errorf("an update that approves has the problems %v and makes %+v, want none and no conditions", problems, kept.Status)
 	}
 	remove := func(r *csr) { r.Status.Conditions = nil }
 	for _, name := range []string{"approval", "status"} {
@@ -109,7 +109,7 @@ func TestApproval(t *testing.T) {
 	}
 	change := func(r *csr) { r.Status.Conditions[0].Message = "by status" }
 	if kept, problems := update(t, "status", done, change); len(problems) > 0 || kept.Status.Conditions[0].Message != "" {
-		t.Errorf("%v: %+v", problems, kept.Status)
+		t.Errorf("an update of status with a message has the problems %v and makes %+v, want none and no message", problems, kept.Status)
 	}
 	deny := func(r *csr) {
 		r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: certificatesv1.CertificateDenied, Status: corev1.ConditionTrue})
@@ -119,7 +119,8 @@ func TestApproval(t *testing.T) {
 	}
 	issue := func(r *csr) { r.Status.Certificate = pair.CertificatePEM }
 	if kept, problems := update(t, "approval", done, issue); len(problems) > 0 || len(kept.Status.Certificate) > 0 {
-		t.Errorf("%v: %+v", problems, kept.Status)
+		t.Errorf("an update of approval with a certificate has the problems %v and makes %+v, want none and no certificate",
+			problems, kept.Status)
 	}
 	issued, problems := update(t, "status", done, issue)
 	if len(problems) > 0 {
@@ -140,7 +141,7 @@ func TestRequestor(t *testing.T) {
 	certificates.CertificateSigningRequests().Strategy.PrepareForCreate(user.NewContext(t.Context(), jane), r)
 	s := r.Spec
 	if s.Username != "jane" || s.UID != "7" || !slices.Equal(s.Groups, jane.Groups) || fmt.Sprint(s.Extra) != "map[scopes:[a]]" || len(r.Status.Conditions) > 0 {
-		t.Errorf("%+v", r)
+		t.Errorf("PrepareForCreate for %+v makes %+v, want that user and no conditions", jane, r)
 	}
 }
 
@@ -162,12 +163,12 @@ func TestRequestServed(t *testing.T) {
 	}
 	list, _, err := requests.List(t.Context(), "", metav1.ListOptions{FieldSelector: "spec.signerName=example.com/ca"})
 	if err != nil || len(list) != 1 || list[0].Name != "system:node:ca" || list[0].Spec.Username == "" {
-		t.Fatalf("%+v, %v", list, err)
+		t.Fatalf("List of spec.signerName=example.com/ca = %+v, %v, want system:node:ca alone, with a user name", list, err)
 	}
 	decided, err := requests.Patch(t.Context(), "", "system:node:ca", types.MergePatchType,
 		[]byte(`{"spec":{"signerName":"example.com/x"},"status":{"conditions":[{"type":"Approved","status":"True","reason":"Test"}]}}`), "approval")
 	if err != nil || len(decided.Status.Conditions) != 1 || decided.Spec.SignerName != "example.com/ca" {
-		t.Errorf("%+v, %v", decided, err)
+		t.Errorf("Patch of approval = %+v, %v, want one condition and the signer example.com/ca", decided, err)
 	}
 }
 

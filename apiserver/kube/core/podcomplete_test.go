@@ -15,7 +15,7 @@ func TestCompletePod(t *testing.T) {
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx"}}},
 	}
 	if err := CompletePod(pod); err != nil || pod.Spec.RestartPolicy != corev1.RestartPolicyAlways || pod.Spec.Containers[0].ImagePullPolicy != corev1.PullAlways {
-		t.Errorf("%+v: %v", pod.Spec, err)
+		t.Errorf("CompletePod makes %+v, %v, want restartPolicy Always and imagePullPolicy Always", pod.Spec, err)
 	}
 	pod.Labels["a b"], pod.Spec.Containers[0].Image = "x", ""
 	err := CompletePod(pod)

@@ -44,7 +44,7 @@ func TestRevived(t *testing.T) {
 		var ps check.Problems
 		checkRevived(&ps, field.NewPath("status", "containerStatuses"), now, old)
 		if len(ps.List) != test.want {
-			t.Errorf("%s: %v", test.name, ps.List)
+			t.Errorf("%s: checkRevived finds %v, want %d problems", test.name, ps.List, test.want)
 		}
 	}
 }

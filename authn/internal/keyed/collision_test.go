@@ -15,7 +15,7 @@ func TestCollision(t *testing.T) {
 	table.entries[maphash.String(table.seed, "b")] = table.entries[hash]
 	for secret, want := range map[string]int{"a": 1, "b": 3, "c": 0} {
 		if got, ok := table.Get(secret); got != want || ok != (want != 0) {
-			t.Errorf("%s: %d, %v", secret, got, ok)
+			t.Errorf("Get(%q) = %d, %v, want %d, %v", secret, got, ok, want, want != 0)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestParse(t *testing.T) {
 		{Secret: `c,"d`, User: user.Info{Name: "x\ny", UID: "2", Groups: []string{"one"}}},
 	}
 	if err != nil || !reflect.DeepEqual(lines, want) {
-		t.Errorf("%+v, %v", lines, err)
+		t.Errorf("Parse = %+v, %v, want %+v", lines, err, want)
 	}
 }
 

@@ -168,7 +168,7 @@ func TestBands(t *testing.T) {
 		for range 14 {
 			s := newService(corev1.ServiceTypeClusterIP)
 			if err := r.Allocation.Fill(s, nil, m); err != nil {
-				t.Fatalf("%s: %v", test.cidr, err)
+				t.Fatalf("%s: Fill: %v", test.cidr, err)
 			}
 			if ip := netip.MustParseAddr(s.Spec.ClusterIP); !netip.MustParseAddr(test.low).Less(ip) {
 				t.Errorf("%s: %s is in the lower band", test.cidr, ip)
