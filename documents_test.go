@@ -108,12 +108,12 @@ func TestNames(t *testing.T) {
 			first, _, _ := strings.Cut(name, "/")
 			if info, err := os.Stat(first); err == nil && (info.IsDir() || name == first) {
 				if _, err := os.Stat(name); err != nil && !strings.HasPrefix(name, "bin/") {
-					t.Errorf("%s: `%s`: %v", document, m[1], err)
+					t.Errorf("%s: `%s` begins with a file or folder that there is, but %v", document, m[1], err)
 				}
 			}
 			if strings.HasSuffix(name, ".go") {
 				if _, err := os.Stat(name); err != nil {
-					t.Errorf("%s: `%s`: %v", document, m[1], err)
+					t.Errorf("%s: `%s` names a Go file, but %v", document, m[1], err)
 				}
 			}
 			if function := test.FindString(name); function != "" && !functions[function] {
@@ -299,7 +299,7 @@ func TestCommands(t *testing.T) {
 			}
 			for _, file := range files {
 				if _, err := os.Stat(file); err != nil {
-					t.Errorf("%s: %v", document, err)
+					t.Errorf("%s: a command runs %s, but %v", document, file, err)
 				}
 			}
 		}

@@ -226,7 +226,7 @@ func TestExtensions(t *testing.T) {
 	// vet does not find the folders that only the overlay has.
 	args := append([]string{"test", "-overlay=" + tree.write(t), "-vet=off", "-timeout=2m", "-run=^TestExtension$"}, packages...)
 	if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil || strings.Contains(string(out), "no test") {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("go test of the extensions: %v, want no error and tests in every package\n%s", err, out)
 	}
 }
 

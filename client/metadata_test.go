@@ -35,7 +35,7 @@ func TestMetadata(t *testing.T) {
 			check := func(o *metav1.PartialObjectMetadata, err error) {
 				t.Helper()
 				if err != nil || o.Name != "web" || o.Kind != "Pod" || o.APIVersion != "v1" {
-					t.Errorf("%v, %v", o, err)
+					t.Errorf("the metadata is %v, %v, want the v1 Pod web", o, err)
 				}
 			}
 			_, revision, err := metadata.List(t.Context(), "m-"+name, metav1.ListOptions{})
@@ -50,7 +50,7 @@ func TestMetadata(t *testing.T) {
 			check(metadata.Get(t.Context(), p.Namespace, "web"))
 			all, _, err := metadata.List(t.Context(), p.Namespace, metav1.ListOptions{})
 			if err != nil || len(all) != 1 {
-				t.Fatalf("%v, %v", all, err)
+				t.Fatalf("List(%q) = %v, %v, want 1 object", p.Namespace, all, err)
 			}
 			check(all[0], nil)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -89,13 +89,13 @@ func TestMetadataAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := typed.Namespaces(c).Get(t.Context(), "", "a"); err != nil || !bytes.Contains(transport.body, []byte("Active")) {
-		t.Fatalf("%q, %v", transport.body, err)
+		t.Fatalf("Get of the namespace received %q, %v, want a body with Active", transport.body, err)
 	}
 	metadata := client.For(c, kind.Define(kind.Kind[*metav1.PartialObjectMetadata]{Version: "v1", Kind: "Namespace", Plural: "namespaces"}))
 	if _, err := metadata.Get(t.Context(), "", "a"); err != nil || bytes.Contains(transport.body, []byte("Active")) {
-		t.Errorf("%q, %v", transport.body, err)
+		t.Errorf("Get of the metadata received %q, %v, want a body without Active", transport.body, err)
 	}
 	if all, _, err := metadata.List(t.Context(), "", metav1.ListOptions{}); err != nil || len(all) == 0 || bytes.Contains(transport.body, []byte("Active")) {
-		t.Errorf("%q, %v", transport.body, err)
+		t.Errorf("List = %d objects, %v, received %q, want some objects and a body without Active", len(all), err, transport.body)
 	}
 }

@@ -155,7 +155,7 @@ func TestPatchAndDeleteBodies(t *testing.T) {
 	}
 	var o metav1.DeleteOptions
 	if err := json.Unmarshal(body, &o); err != nil || o.Kind != "DeleteOptions" || o.GracePeriodSeconds == nil || *o.GracePeriodSeconds != 0 {
-		t.Errorf("%s: %v", body, err)
+		t.Errorf("Delete sent %s: %v, want DeleteOptions with a grace period of 0 seconds", body, err)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestStatusErrors(t *testing.T) {
 			io.WriteString(rw, "<html>not Kubernetes</html>")
 		})
 		if _, err := typed.Pods(c).Get(context.Background(), "default", "web"); !is(err) {
-			t.Errorf("%d: %v", code, err)
+			t.Errorf("Get answered with %d: %v, want the error of this status", code, err)
 		}
 	}
 }
@@ -204,7 +204,7 @@ func TestFallsBackToJSON(t *testing.T) {
 		for range 2 {
 			p, err := typed.Pods(c).Create(context.Background(), pod("web", ""))
 			if err != nil || p.Spec.Containers[0].Image != "nginx" {
-				t.Fatalf("%d: %v", code, err)
+				t.Fatalf("Create, protobuf answered with %d = %v, %v, want a pod of nginx", code, p, err)
 			}
 		}
 		if !slices.Equal(asked, []string{client.Protobuf, client.JSON, client.JSON}) {

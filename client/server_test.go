@@ -69,14 +69,14 @@ func TestAgainstAServer(t *testing.T) {
 			p.Namespace = name
 			created, err := pods.Create(ctx, p)
 			if err != nil || created.UID == "" || created.Kind != "Pod" {
-				t.Fatalf("%+v %v", created, err)
+				t.Fatalf("Create = %+v, %v, want a Pod with a UID", created, err)
 			}
 			if _, err := pods.Create(ctx, p); !apierrors.IsAlreadyExists(err) {
 				t.Errorf("a second time: %v", err)
 			}
 			listed, revision, err := pods.List(ctx, name, metav1.ListOptions{Limit: 1})
 			if err != nil || len(listed) != 1 || listed[0].UID != created.UID {
-				t.Fatalf("%v %v", listed, err)
+				t.Fatalf("List(%q) = %v, %v, want the one pod with the UID %s", name, listed, err, created.UID)
 			}
 			if err := pods.Post(ctx, name, "web", "binding", &corev1.Binding{
 				ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: name}, Target: corev1.ObjectReference{Kind: "Node", Name: "a"}}); err != nil {
@@ -84,7 +84,7 @@ func TestAgainstAServer(t *testing.T) {
 			}
 			bound, err := pods.Get(ctx, name, "web")
 			if err != nil || bound.Spec.NodeName != "a" {
-				t.Fatalf("%+v %v", bound.Spec, err)
+				t.Fatalf("Get(web) after its binding = %+v, %v, want a pod on the node a", bound, err)
 			}
 			bound.Status.Phase = corev1.PodRunning
 			running, err := pods.UpdateStatus(ctx, bound)

@@ -38,7 +38,7 @@ func TestList(t *testing.T) {
 		}
 		for i, name := range []string{"a", "b", "c"} {
 			if p := pods[i]; p.Name != name || p.Labels["app"] != name || p.Kind != "Pod" || p.APIVersion != "v1" {
-				t.Errorf("%+v", p)
+				t.Errorf("item %d of the list is %+v, want the v1 Pod %s with the label app=%s", i, p, name, name)
 			}
 		}
 		if !slices.Equal(asked, []string{"labelSelector=x&limit=2&resourceVersion=5", "continue=more&labelSelector=x&limit=2"}) {

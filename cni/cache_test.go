@@ -25,7 +25,7 @@ func FuzzRecord(f *testing.F) {
 		}
 		r, ok, err := c.read("net", a)
 		if err != nil || !ok || r.Network != "net" || r.ContainerID != "web" || r.IfName != "eth0" {
-			t.Fatalf("%q: %+v %v %v", data, r, ok, err)
+			t.Fatalf("read of %q = %+v, %v, %v, want a record of net, web and eth0", data, r, ok, err)
 		}
 		if last := r.result(l); last != nil {
 			if _, err := last.Encode("0.3.1"); err != nil {
@@ -49,10 +49,10 @@ func FuzzPluginError(f *testing.F) {
 			return
 		}
 		if e.Code == 0 && e.Msg == "" || e.Error() == "" {
-			t.Errorf("%q: %+v", data, e)
+			t.Errorf("parseError(%q) = %+v, want a code or a message, and a text", data, e)
 		}
 		if out, err := json.Marshal(e); err != nil || parseError(out) == nil {
-			t.Errorf("%q: %s %v", data, out, err)
+			t.Errorf("parseError(%q) marshals to %s, %v, want what parseError takes", data, out, err)
 		}
 	})
 }
@@ -68,7 +68,7 @@ func TestRecordOfAnotherVersion(t *testing.T) {
 			t.Fatal("no result")
 		}
 		if got, err := result.Encode(version); err != nil || string(got) != want {
-			t.Errorf("%s: %s %v", version, got, err)
+			t.Errorf("Encode(%q) = %s, %v, want %s", version, got, err, want)
 		}
 	}
 }

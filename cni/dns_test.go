@@ -14,11 +14,11 @@ func TestResolvConf(t *testing.T) {
 		Search: []string{"default.svc.cluster.local", "svc.cluster.local", "cluster.local"}, Options: []string{"ndots:5", "edns0"},
 	}
 	if !reflect.DeepEqual(d, want) {
-		t.Errorf("%+v", d)
+		t.Errorf("ParseResolvConf = %+v, want %+v", d, want)
 	}
 	const text = "nameserver 10.96.0.10\nnameserver fd00::a\ndomain b\nsearch default.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5 edns0\n"
 	if got := string(d.ResolvConf()); got != text {
-		t.Errorf("%s", got)
+		t.Errorf("ResolvConf = %q, want %q", got, text)
 	}
 	forged := cni.DNS{Nameservers: []string{"10.0.0.1\nnameserver 6.6.6.6", ""}, Search: []string{"a b", "good"}}
 	if got := string(forged.ResolvConf()); got != "search good\n" {

@@ -93,11 +93,11 @@ func TestCallErrorHasCodeMessageAndStderr(t *testing.T) {
 	_, err := b.invoker.Add(t.Context(), b.list("1.1.0", script{"ADD": `both {"code":120,"msg":"no luck","details":"at all"}`}), web)
 	call, ok := errors.AsType[*cni.CallError](err)
 	if !ok || call.Plugin != "fake-a" || call.Command != cni.CmdAdd || call.Stderr != "a long story" {
-		t.Errorf("%+v", call)
+		t.Errorf("Add: %v with the CallError %#v, want one of fake-a's ADD with the stderr \"a long story\"", err, call)
 	}
 	e, ok := errors.AsType[*cni.Error](err)
 	if !ok || *e != (cni.Error{Code: 120, Msg: "no luck", Details: "at all"}) {
-		t.Errorf("%+v", e)
+		t.Errorf("Add: %v with the Error %#v, want one with the code 120, \"no luck\" and \"at all\"", err, e)
 	}
 	if want := `plugin fake-a: no luck: at all (code 120), stderr: "a long story"`; !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)

@@ -37,11 +37,11 @@ func TestParseList(t *testing.T) {
 				t.Errorf("%s: error %v, want %q", test.conf, err, test.fails)
 			}
 		case err != nil:
-			t.Errorf("%s: %v", test.conf, err)
+			t.Errorf("ParseList(%s): %v", test.conf, err)
 		case l.Version != test.version || l.Name != "n" || len(l.Plugins) != 1:
-			t.Errorf("%s: %+v", test.conf, l)
+			t.Errorf("ParseList(%s) = %+v, want n of the version %s with 1 plugin", test.conf, l, test.version)
 		case strings.Contains(test.conf, "disable") != (l.DisableCheck && l.DisableGC):
-			t.Errorf("%s: %+v", test.conf, l)
+			t.Errorf("ParseList(%s) = %+v, want DisableCheck and DisableGC: %v", test.conf, l, strings.Contains(test.conf, "disable"))
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestLoadDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l, err := cni.LoadDir(dir); err != nil || l.Name != "first" {
-		t.Errorf("%+v %v", l, err)
+		t.Errorf("LoadDir = %+v, %v, want the list first", l, err)
 	}
 	write("05-bad.json", `{`)
 	if _, err := cni.LoadDir(dir); err == nil || !strings.Contains(err.Error(), "05-bad.json") {

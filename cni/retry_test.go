@@ -81,16 +81,16 @@ func TestTryAgain(t *testing.T) {
 			switch fails {
 			case 0:
 				if err != nil || took != 0 || !slices.Equal(calls, []string{"ADD"}) {
-					t.Errorf("%v %v %v", err, took, calls)
+					t.Errorf("Add: %v after %v, calls %v, want no error, 0s and an ADD alone", err, took, calls)
 				}
 			case 2: // a DEL before every further ADD
 				if err != nil || took != 3*time.Second || !slices.Equal(calls, []string{"ADD", "DEL", "ADD", "DEL", "ADD"}) {
-					t.Errorf("%v %v %v", err, took, calls)
+					t.Errorf("Add: %v after %v, calls %v, want no error, 3s and ADD, DEL, ADD, DEL, ADD", err, took, calls)
 				}
 			case 9:
 				e, ok := errors.AsType[*cni.Error](err)
 				if !ok || e.Code != cni.CodeTryAgain || took != 3*time.Second || len(calls) != 6 {
-					t.Errorf("%v %v %v", err, took, calls)
+					t.Errorf("Add: %v after %v, calls %v, want an Error with CodeTryAgain, 3s and 6 calls", err, took, calls)
 				}
 			}
 		}

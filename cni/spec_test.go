@@ -29,7 +29,7 @@ func object(t *testing.T, data []byte) map[string]any {
 	t.Helper()
 	var keys map[string]any
 	if err := json.Unmarshal(data, &keys); err != nil {
-		t.Fatalf("%s: %v", data, err)
+		t.Fatalf("json.Unmarshal(%s): %v", data, err)
 	}
 	if prev, ok := keys["prevResult"].(map[string]any); ok {
 		delete(prev, "cniVersion")
@@ -95,7 +95,7 @@ func TestResultsOfTheSpecification(t *testing.T) {
 	for _, name := range []string{"result-host-local.json", "result-bridge.json", "result-tuning.json"} {
 		first, err := cni.ParseResult(spec(t, name), "1.1.0")
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("ParseResult(%s): %v", name, err)
 		}
 		for _, version := range cni.Versions() {
 			data, err := first.Encode(version)
@@ -110,6 +110,6 @@ func TestResultsOfTheSpecification(t *testing.T) {
 	}
 	e := new(cni.Error)
 	if err := json.Unmarshal(spec(t, "error.json"), e); err != nil || e.Code != cni.CodeInvalidConfig || !strings.Contains(e.Error(), "192.168.0.0/31 too small") {
-		t.Errorf("%+v %v", e, err)
+		t.Errorf("json.Unmarshal(error.json) = %#v, %v, want the code %v and \"192.168.0.0/31 too small\"", e, err, cni.CodeInvalidConfig)
 	}
 }

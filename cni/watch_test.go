@@ -48,7 +48,7 @@ func TestPluginsInFilesOfTheirOwn(t *testing.T) {
 			continue
 		}
 		if err != nil {
-			t.Errorf("%s: %v", conf, err)
+			t.Errorf("LoadDir with %s: %v", conf, err)
 			continue
 		}
 		var types []string

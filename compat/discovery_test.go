@@ -99,7 +99,7 @@ func testDynamic(t *testing.T, media string) {
 		"spec":     map[string]any{"holderIdentity": "me", "leaseDurationSeconds": int64(15)},
 	}}, metav1.CreateOptions{})
 	if err != nil || !strings.HasPrefix(made.GetName(), "held-") || len(made.GetName()) <= len("held-") {
-		t.Fatalf("%v %v", made, err)
+		t.Fatalf("Create of a lease = %v, %v, want a name that begins with held- and goes on", made, err)
 	}
 	got, err := leases.Get(ctx, made.GetName(), metav1.GetOptions{})
 	if err != nil {
@@ -110,7 +110,7 @@ func testDynamic(t *testing.T, media string) {
 	}
 	list, err := leases.List(ctx, metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 || list.GetKind() != "LeaseList" || list.Items[0].GetKind() != "Lease" {
-		t.Errorf("%+v %v", list, err)
+		t.Errorf("List of the leases = %+v, %v, want a LeaseList of one Lease", list, err)
 	}
 
 	watched, err := leases.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
@@ -148,7 +148,7 @@ func testDynamic(t *testing.T, media string) {
 	}
 	scale, err := deployments.Patch(ctx, "web", "application/merge-patch+json", []byte(`{"spec":{"replicas":4}}`), metav1.PatchOptions{}, "scale")
 	if err != nil || scale.GetKind() != "Scale" {
-		t.Fatalf("%v %v", scale, err)
+		t.Fatalf("Patch of the scale of web = %v, %v, want a Scale", scale, err)
 	}
 	if err := leases.Delete(ctx, made.GetName(), metav1.DeleteOptions{}); err != nil {
 		t.Error(err)

@@ -115,7 +115,7 @@ func whoami(t *testing.T, server *apiservertest.Server, token string) (authentic
 func refused(t *testing.T, server *apiservertest.Server, name, token string) {
 	t.Helper()
 	if u, err := whoami(t, server, token); !apierrors.IsUnauthorized(err) {
-		t.Errorf("%s: %s, %v", name, u.Username, err)
+		t.Errorf("%s: whoami = %s, %v, want Unauthorized", name, u.Username, err)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestOIDC(t *testing.T) {
 
 	u, err := whoami(t, server, first)
 	if err != nil || u.Username != "jane.doe@example.com" || !slices.Equal(u.Groups, []string{"oidc:engineering", "oidc:design", "system:authenticated"}) {
-		t.Errorf("%+v, %v", u, err)
+		t.Errorf("whoami = %+v, %v, want jane.doe@example.com in oidc:engineering, oidc:design, system:authenticated", u, err)
 	}
 	reviewed(t, server, first)
 
@@ -227,10 +227,10 @@ func TestOIDCKubectlFake(t *testing.T) {
 	out, err := run(p.login(t, p.ClientID))
 	var answer authenticationv1.SelfSubjectReview
 	if err != nil || json.Unmarshal([]byte(out), &answer) != nil {
-		t.Fatalf("%s, %v", out, err)
+		t.Fatalf("kubectl auth whoami: %s, %v, want a SelfSubjectReview", out, err)
 	}
 	if u := answer.Status.UserInfo; u.Username != p.Issuer()+"#1234567890" || !slices.Contains(u.Groups, "engineering") {
-		t.Errorf("%+v", u)
+		t.Errorf("kubectl auth whoami says %+v, want %s#1234567890 in engineering", u, p.Issuer())
 	}
 	if out, err := run(p.expired(t)); err == nil || !strings.Contains(out, "Unauthorized") && !strings.Contains(out, "logged in") {
 		t.Errorf("expired: %s, %v", out, err)
@@ -271,7 +271,7 @@ func TestOIDCFederation(t *testing.T) {
 		g := serviceaccount.Grant{Namespace: "shop", Account: serviceaccount.Ref{Name: "web", UID: "17"}, Audiences: []string{"there"}, Life: time.Hour}
 		u, err := whoami(t, server, must(signer.Sign(g))(t))
 		if err != nil || u.Username != "here:system:serviceaccount:shop:web" {
-			t.Errorf("%T: %+v, %v", key, u, err)
+			t.Errorf("a token signed with %T: whoami = %+v, %v, want here:system:serviceaccount:shop:web", key, u, err)
 		}
 		g.Audiences = []string{issuing.URL}
 		refused(t, server, "a token for the issuing cluster", must(signer.Sign(g))(t))

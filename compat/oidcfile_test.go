@@ -55,7 +55,7 @@ func TestOIDCByFile(t *testing.T) {
 	believed(t, server, "the one that is up", first)
 	u, err := whoami(t, server, first)
 	if err != nil || u.Username != "one:jane.doe@example.com" || !slices.Equal(u.Groups, []string{"one:engineering", "one:design", "system:authenticated"}) {
-		t.Errorf("%+v, %v", u, err)
+		t.Errorf("whoami = %+v, %v, want one:jane.doe@example.com in one:engineering, one:design, system:authenticated", u, err)
 	}
 	two.up.Store(true)
 	second := two.login(t, two.ClientID)
@@ -63,7 +63,7 @@ func TestOIDCByFile(t *testing.T) {
 	u, err = whoami(t, server, second)
 	if err != nil || u.Username != "two:jane.doe@example.com" || !slices.Equal(u.Groups, []string{"engineering", "system:authenticated"}) ||
 		!slices.Equal(u.Extra["example.com/party"], []string{two.ClientID}) {
-		t.Errorf("%+v, %v", u, err)
+		t.Errorf("whoami = %+v, %v, want two:jane.doe@example.com in engineering, system:authenticated, of the party %s", u, err, two.ClientID)
 	}
 	refused(t, server, "another party's, whom a rule refuses", two.login(t, "another"))
 	refused(t, server, "another party's, for another audience", one.login(t, "another"))

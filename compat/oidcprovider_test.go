@@ -158,7 +158,7 @@ func (p *provider) sentTo(t *testing.T, page string) *url.URL {
 	to, err := response.Location()
 	if err != nil {
 		body, _ := io.ReadAll(response.Body)
-		t.Fatalf("%d %s, %v", response.StatusCode, body, err)
+		t.Fatalf("GET %s answers %d %s, %v, want a redirect", page, response.StatusCode, body, err)
 	}
 	return to
 }
@@ -179,7 +179,7 @@ func (p *provider) decode(t *testing.T, get func(*testing.T) *http.Response, int
 	defer response.Body.Close()
 	data, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("%d %s, %v", response.StatusCode, data, err)
+		t.Fatalf("the provider answers %d %s, %v, want %d", response.StatusCode, data, err, http.StatusOK)
 	}
 	if err := json.Unmarshal(data, into); err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func TestProviderKeeps(t *testing.T) {
 		response := must(p.client.PostForm(p.URL+"/oauth/token", grant))(t)
 		response.Body.Close()
 		if response.StatusCode < 400 || response.StatusCode >= 500 {
-			t.Errorf("%s: %d", name, response.StatusCode)
+			t.Errorf("%s: the provider answers %d, want a status from 400 to 499", name, response.StatusCode)
 		}
 	}
 	if err := p.people.logIn("x"); !errors.Is(err, errUnknown) {

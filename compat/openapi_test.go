@@ -264,10 +264,10 @@ func fetchJSON(t *testing.T, config *rest.Config, path string, into any) {
 	defer response.Body.Close()
 	data, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %d, %v", path, response.StatusCode, err)
+		t.Fatalf("GET %s answers %d, %v, want %d", path, response.StatusCode, err, http.StatusOK)
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		t.Fatalf("%s: %v", path, err)
+		t.Fatalf("json.Unmarshal of the answer to GET %s: %v", path, err)
 	}
 }
 
@@ -278,7 +278,7 @@ func readJSON(t *testing.T, file string, into any) {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		t.Fatalf("%s: %v", file, err)
+		t.Fatalf("json.Unmarshal of %s: %v", file, err)
 	}
 }
 

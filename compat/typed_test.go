@@ -107,7 +107,7 @@ func testPatch(t *testing.T, clients *kubernetes.Clientset) {
 	} {
 		d, err := deployments.Patch(ctx, "patched", patch.kind, []byte(patch.body), metav1.PatchOptions{})
 		if err != nil || !patch.done(d) {
-			t.Errorf("%s: %+v %v", patch.kind, d, err)
+			t.Errorf("Patch(%s, %s) = %+v, %v, want the deployment with this change", patch.kind, patch.body, d, err)
 		}
 	}
 	_, err := deployments.Patch(ctx, "patched", types.JSONPatchType, []byte(`[{"op":"test","path":"/spec/replicas","value":7}]`), metav1.PatchOptions{})

@@ -164,7 +164,7 @@ func TestConcurrent(t *testing.T) {
 				default:
 				}
 				if d, reason := c.ask(t, kubelet("n1"), "get /secrets shop/pull"); d != authz.Allow {
-					t.Errorf("%v %q", d, reason)
+					t.Errorf(`ask(n1, "get /secrets shop/pull") = %v, %q, want %v`, d, reason, authz.Allow)
 					return
 				}
 			}

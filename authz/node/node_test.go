@@ -98,7 +98,7 @@ func (c *cluster) wants(t *testing.T, want authz.Decision, reason string, reques
 	t.Helper()
 	for _, r := range requests {
 		if d, got := c.ask(t, kubelet("n1"), r); d != want || got != reason {
-			t.Errorf("%s: %v %q", r, d, got)
+			t.Errorf("ask(n1, %q) = %v, %q, want %v, %q", r, d, got, want, reason)
 		}
 	}
 }
@@ -213,7 +213,7 @@ func TestReferences(t *testing.T) {
 		"create /serviceaccounts/token shop/other", "get /pods shop/other", "get /persistentvolumeclaims other/disk")
 	for _, u := range []*user.Info{kubelet("n2"), {Name: user.NodePrefix + "n1"}, {Name: "n1", Groups: []string{user.Nodes}}, nil} {
 		if d, _ := c.ask(t, u, opened[0]); d != authz.NoOpinion {
-			t.Errorf("%+v: %v", u, d)
+			t.Errorf("ask(%+v, %q) = %v, want %v", u, opened[0], d, authz.NoOpinion)
 		}
 	}
 	c.pods.Delete(localcache.KeyOf(p))
@@ -349,10 +349,10 @@ func TestLimits(t *testing.T) {
 func TestRulesFor(t *testing.T) {
 	c := start(t, nil)
 	if r, err := c.RulesFor(t.Context(), kubelet("n1"), "shop"); !r.Incomplete || !errors.Is(err, node.ErrNoRules) {
-		t.Errorf("%+v %v", r, err)
+		t.Errorf("RulesFor(n1) = %+v, %v, want incomplete rules and ErrNoRules", r, err)
 	}
 	if r, err := c.RulesFor(t.Context(), &user.Info{Name: "jane"}, "shop"); r.Incomplete || err != nil {
-		t.Errorf("%+v %v", r, err)
+		t.Errorf("RulesFor(jane) = %+v, %v, want complete rules and no error", r, err)
 	}
 	if _, err := node.New(node.Config{}); err == nil {
 		t.Error("no pods, no error")

@@ -199,7 +199,7 @@ func TestBootstrapPolicy(t *testing.T) {
 			User: &user.Info{Name: test.user, Groups: test.groups}, Verb: test.verb, Group: test.group,
 			Resource: test.resource, Subresource: test.sub, Namespace: test.ns, Name: test.named})
 		if (d == authz.Allow) != test.want || err != nil {
-			t.Errorf("%+v: %v %q %v", test, d, reason, err)
+			t.Errorf("Authorize(%+v) = %v, %q, %v, want allowed=%v and no error", test, d, reason, err, test.want)
 		}
 	}
 	for path, want := range map[string]bool{"/version": true, "/readyz": true, "/metrics": false, "/apis": false} {

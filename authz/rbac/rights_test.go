@@ -87,12 +87,12 @@ func TestRules(t *testing.T) {
 	nodes := rbac.Rules(rbac.NodeRules())
 	for resource, want := range map[string]authz.Decision{"services": authz.Allow, "replicationcontrollers": authz.NoOpinion} {
 		if d, reason, err := nodes.Authorize(t.Context(), authz.Attributes{Verb: "list", Resource: resource}); d != want || reason != "" || err != nil {
-			t.Errorf("%s: %v %q %v", resource, d, reason, err)
+			t.Errorf("Authorize(list %s) = %v, %q, %v, want %v, no reason and no error", resource, d, reason, err, want)
 		}
 	}
 	listed, err := authz.RulesFor(t.Context(), nodes, nil, "")
 	if err != nil || len(listed.Resources) != len(rbac.NodeRules()) {
-		t.Errorf("%+v %v", listed, err)
+		t.Errorf("RulesFor = %+v, %v, want %d rules for resources", listed, err, len(rbac.NodeRules()))
 	}
 }
 

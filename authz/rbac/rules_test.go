@@ -70,6 +70,6 @@ func TestRulesForNotSynced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if rules, err := a.RulesFor(t.Context(), &user.Info{Name: "jane"}, "ns"); !rules.Incomplete || !errors.Is(err, rbac.ErrNotSynced) {
-		t.Errorf("%+v, %v", rules, err)
+		t.Errorf("RulesFor before the first sync = %+v, %v, want incomplete rules and ErrNotSynced", rules, err)
 	}
 }

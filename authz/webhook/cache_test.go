@@ -266,7 +266,7 @@ func TestFailureIsShared(t *testing.T) {
 		for range 10 {
 			all.Go(func() {
 				if got, _, err := a.Authorize(t.Context(), getPods); got != authz.Deny || err == nil {
-					t.Errorf("%v, %v", got, err)
+					t.Errorf("Authorize(get pods) = %v, %v, want %v and an error", got, err, authz.Deny)
 				}
 			})
 		}

@@ -21,7 +21,7 @@ func TestHashAlike(t *testing.T) {
 	}
 	c.put(1, list, answer{decision: authz.Deny}, time.Hour)
 	if got, ok := c.get(1, &list); !ok || got.decision != authz.Deny {
-		t.Errorf("%v %v", got, ok)
+		t.Errorf("get(1, list) = %+v, %v, want the decision %v, true", got, ok, authz.Deny)
 	}
 	if _, ok := c.get(1, &get); ok || c.order.Len() != 1 || len(c.answers) != 1 {
 		t.Errorf("%d in order, %d by hash", c.order.Len(), len(c.answers))

@@ -116,7 +116,7 @@ func TestQuestion(t *testing.T) {
 		a := start(t, webhook.Config{URL: server.URL, TLS: server.TLS, Version: test.version})
 		decision, reason, err := a.Authorize(t.Context(), test.at)
 		if decision != authz.Allow || reason != "because" || err != nil {
-			t.Fatalf("%s: %v %q %v", name, decision, reason, err)
+			t.Fatalf("%s: Authorize = %v, %q, %v, want %v, \"because\" and no error", name, decision, reason, err, authz.Allow)
 		}
 		body := json.NewDecoder(strings.NewReader(string(<-asked)))
 		body.DisallowUnknownFields()
@@ -149,7 +149,8 @@ func TestDecisions(t *testing.T) {
 		for range 2 { // asked, then remembered
 			got, reason, err := a.Authorize(t.Context(), authz.Attributes{User: jane, Verb: "get", Resource: "pods"})
 			if got != test.want || reason != test.reason || (err != nil) != test.broken {
-				t.Errorf("%s: %v %q %v", status, got, reason, err)
+				t.Errorf("status %s: Authorize = %v, %q, %v, want %v, %q, an error: %v",
+					status, got, reason, err, test.want, test.reason, test.broken)
 			}
 		}
 	}
@@ -228,7 +229,7 @@ func TestNewRefuses(t *testing.T) {
 		"negative timeout": {URL: "https://example.com", Timeout: -1},
 	} {
 		if _, err := webhook.New(c); err == nil || !strings.HasPrefix(err.Error(), "authorization webhook: ") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: New: %v, want an error that begins with \"authorization webhook: \"", name, err)
 		}
 	}
 }
@@ -238,6 +239,6 @@ func TestRulesFor(t *testing.T) {
 	rules, err := authz.RulesFor(t.Context(), authz.Chain{a, authz.InsecureAlwaysAllow()}, jane, "default")
 	if !rules.Incomplete || len(rules.Resources) != 1 || !errors.Is(err, authz.ErrNoRules) ||
 		err.Error() != "webhook authorizer does not support user rule resolution" {
-		t.Errorf("%+v, %v", rules, err)
+		t.Errorf("RulesFor(jane) = %+v, %v, want incomplete rules, one for resources, and the webhook's ErrNoRules alone", rules, err)
 	}
 }

@@ -40,7 +40,7 @@ func TestSame(t *testing.T) {
 	}
 	podA.Spec.InitContainers[0].VolumeMounts[0].Name, podB.Spec.InitContainers[0].VolumeMounts[0].Name = "token", "token"
 	if podA.Spec.Priority == nil || len(podA.Spec.Tolerations) != 2 || podA.Spec.ServiceAccountName != "default" {
-		t.Errorf("%+v", podA.Spec)
+		t.Errorf("planekit stores the spec %+v, want a priority, 2 tolerations and the service account default", podA.Spec)
 	}
 	if !equality.Semantic.DeepEqual(podA, podB) {
 		t.Errorf("planekit\n%+v\nkube-apiserver\n%+v", podA, podB)

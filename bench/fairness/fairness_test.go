@@ -14,7 +14,7 @@ import (
 func TestShort(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "fairness")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	run := exec.CommandContext(t.Context(), program, "--greedy", "50", "--duration", "2s", "--sides", "planekit")
 	run.Stderr = os.Stderr
@@ -50,7 +50,7 @@ func TestJudge(t *testing.T) {
 			r.beside[0].add(took, i >= test.failed)
 		}
 		if err := r.judge(); (err != nil) != test.missed {
-			t.Errorf("%+v: %v", test, err)
+			t.Errorf("judge of %+v: %v, want an error: %v", test, err, test.missed)
 		}
 	}
 }

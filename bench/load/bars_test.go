@@ -95,7 +95,7 @@ func TestBarsOfNothing(t *testing.T) {
 	all := results{}.bars(asItIs)
 	for _, b := range all {
 		if !math.IsNaN(b.figure) {
-			t.Errorf("%s: %v", b.what, b.figure)
+			t.Errorf("%s: the figure without results is %v, want NaN", b.what, b.figure)
 		}
 	}
 	var out strings.Builder

@@ -12,7 +12,7 @@ func TestConstructed(t *testing.T) {
 	for _, k := range constructedKinds {
 		took, err := constructed(t.Context(), k, t.TempDir())
 		if err != nil || took <= 0 {
-			t.Errorf("%s: %v %v", k, took, err)
+			t.Errorf("constructed(%s) = %v, %v, want more than 0 and no error", k, took, err)
 		}
 	}
 	goleak.VerifyNone(t, before)

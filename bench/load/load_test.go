@@ -77,7 +77,7 @@ func TestChoice(t *testing.T) {
 	}
 	rows := regexp.MustCompile(`(?m)^\| .* \| .*/s, `).FindAllString(out.String(), -1)
 	if len(rows) != 1 || !strings.HasPrefix(rows[0], "| get pod | 8 |") {
-		t.Errorf("%q", rows)
+		t.Errorf("measure writes the rows %q, want one, which begins with \"| get pod | 8 |\"", rows)
 	}
 	if info, err := os.Stat(filepath.Join(profiles, "requests-inside.prof")); err != nil || info.Size() == 0 {
 		t.Errorf("no profile: %v", err)
@@ -113,7 +113,8 @@ func TestParse(t *testing.T) {
 	}
 	o, err := parse([]string{"-sides", "kube-apiserver,planekit", "-rounds", "0", "-only", "memory"})
 	if err != nil || !slices.Equal(o.sides, []kind{stock, planekitOutside}) || o.rounds != 1 || !slices.Equal(o.only, []string{"memory"}) {
-		t.Errorf("%+v %v", o, err)
+		t.Errorf("parse(-sides kube-apiserver,planekit -rounds 0 -only memory) = %+v, %v, want the sides %v, 1 round, only memory",
+			o, err, []kind{stock, planekitOutside})
 	}
 }
 

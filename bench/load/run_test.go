@@ -50,7 +50,7 @@ func TestLoad(t *testing.T) {
 		t.Fatalf("%d requests, want 10: %v", n, err)
 	}
 	if f.p50 < slow || f.p99 < f.p50 || f.bytes != len("twelve bytes") || f.cpu <= 0 || f.etcd != 0 {
-		t.Errorf("%+v", f)
+		t.Errorf("load(GET /slow) = %+v, want %v <= p50 <= p99, %d bytes, cpu > 0 and etcd 0", f, slow, len("twelve bytes"))
 	}
 	if most := 3 / slow.Seconds(); f.perSecond <= 0 || f.perSecond > most {
 		t.Errorf("%v/s of three clients that wait for %v", f.perSecond, slow)

@@ -141,7 +141,7 @@ func report(tb testing.TB, out io.Writer, rounds int, stream time.Duration, mess
 	for range rounds {
 		for _, s := range all {
 			if err := s.round(stream, messages); err != nil {
-				tb.Fatalf("%s: %v", s.name, err)
+				tb.Fatalf("%s: round(%v, %d): %v", s.name, stream, messages, err)
 			}
 		}
 	}

@@ -100,7 +100,7 @@ func TestTooMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f, err := s.rollOut(ctx, "db", 3); err == nil || err.Error() != "4 pods were made" {
-		t.Errorf("%+v: %v", f, err)
+		t.Errorf("rollOut(db, 3) = %+v, %v, want the error \"4 pods were made\"", f, err)
 	}
 }
 
@@ -137,10 +137,10 @@ func TestJudge(t *testing.T) {
 
 func TestChosen(t *testing.T) {
 	if list, err := chosen(""); err != nil || len(list) != len(kinds) {
-		t.Errorf("%v: %v", list, err)
+		t.Errorf("chosen(\"\") = %v, %v, want all %d kinds", list, err, len(kinds))
 	}
 	if list, err := chosen("stock,planekit in memory"); err != nil || len(list) != 2 {
-		t.Errorf("%v: %v", list, err)
+		t.Errorf("chosen(\"stock,planekit in memory\") = %v, %v, want 2 kinds", list, err)
 	}
 	if _, err := chosen("stock,nothing"); err == nil {
 		t.Error("a side that there is not")

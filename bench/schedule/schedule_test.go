@@ -23,7 +23,7 @@ func TestEveryCore(t *testing.T) {
 			pods := len(made.pending)
 			f, err := measure(t.Context(), p, made, "core", 0)
 			if err != nil {
-				t.Errorf("%s, %s: %v", p.name, w.name, err)
+				t.Errorf("%s, %s: measure of the core: %v", p.name, w.name, err)
 			}
 			if f.placed != pods || len(f.decisions) != pods || f.took <= 0 {
 				t.Errorf("%s, %s: %d pods with %d decisions in %v", p.name, w.name, f.placed, len(f.decisions), f.took)
@@ -48,7 +48,7 @@ func TestClusters(t *testing.T) {
 			made := list[0].make(50, 200)
 			f, err := measure(t.Context(), p, made, "cluster", 2*time.Minute)
 			if err != nil {
-				t.Errorf("%s, %s: %v", p.name, name, err)
+				t.Errorf("%s, %s: measure of the cluster: %v", p.name, name, err)
 			}
 			if f.placed != len(made.pending) {
 				t.Errorf("%s, %s: %d pods", p.name, name, f.placed)
@@ -66,7 +66,7 @@ func TestQuality(t *testing.T) {
 			for i, list := range []*[]quality{&own, &stock} {
 				q, err := judge(t.Context(), peers()[i], s.make(20, 800, seed))
 				if err != nil {
-					t.Fatalf("%s: %v", s.name, err)
+					t.Fatalf("%s, seed %d: judge of peer %d: %v", s.name, seed, i, err)
 				}
 				*list = append(*list, q)
 			}
@@ -75,7 +75,7 @@ func TestQuality(t *testing.T) {
 			t.Errorf("%s: pods request only %.2f of the processors", s.name, mean(own).requested)
 		}
 		if err := mean(own).noWorse(mean(stock)); err != nil {
-			t.Errorf("%s: %v", s.name, err)
+			t.Errorf("%s: the mean of planekit is worse than that of the stock scheduler: %v", s.name, err)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func TestDryRuns(t *testing.T) {
 		for _, kind := range dryRunKinds {
 			f, err := measureDryRuns(t.Context(), p, 20, 100, kind, time.Second)
 			if err != nil {
-				t.Errorf("%s, %s: %v", p.name, kind, err)
+				t.Errorf("%s, %s: measureDryRuns: %v", p.name, kind, err)
 			}
 			if len(f.took) < 2 || len(f.thread) != len(f.took) {
 				t.Errorf("%s, %s: %d dry runs", p.name, kind, len(f.took))

@@ -249,7 +249,7 @@ func begin(b testing.TB, name string, o order, start func(*exec.Cmd) error) repo
 	}
 	var r report
 	if err := json.NewDecoder(bufio.NewReader(out)).Decode(&r); err != nil {
-		b.Fatalf("%s: %v", name, err)
+		b.Fatalf("decode the report of the process %s: %v", name, err)
 	}
 	return r
 }
@@ -363,7 +363,7 @@ func TestSides(t *testing.T) {
 	for _, name := range sides {
 		r := begin(t, name, order{Services: 3, Endpoints: 2, Changes: 2}, nil)
 		if r.Load <= 0 || len(r.Changes) != 2 {
-			t.Errorf("%s: %+v", name, r)
+			t.Errorf("begin(%s) = %+v, want a Load above 0 and 2 Changes", name, r)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func TestRecord(t *testing.T) {
 	} {
 		r := &record{space: &space{name: "s"}, name: "r", acknowledged: test.acknowledged, maybe: test.maybe}
 		if err := r.found(test.found, "1"); (err == nil) != test.ok {
-			t.Errorf("%+v: %v", test, err)
+			t.Errorf("%+v: found(%q): %v, want an error: %v", test, test.found, err, !test.ok)
 		} else if err == nil && (r.acknowledged != test.found || r.maybe != nil) {
 			t.Errorf("%+v: not settled: %+v", test, r)
 		}
@@ -98,7 +98,7 @@ func TestTally(t *testing.T) {
 	missing := apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "a")
 	tally.add("get", missing, false)
 	if err := tally.report(io.Discard); !errors.Is(err, missing) {
-		t.Errorf("%v", err)
+		t.Errorf("report: %v, want the error %v", err, missing)
 	}
 	if got := fmt.Sprint(tally.sum()); got != "{1 1 1 1}" {
 		t.Error(got)

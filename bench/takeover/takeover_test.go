@@ -294,13 +294,13 @@ func change(t *testing.T, ours *server, before map[string]map[string]any) {
 func verify(t *testing.T, theirs *server) {
 	t.Helper()
 	if data := theirs.do("GET", "/api/v1/namespaces/default/configmaps/web", "", http.StatusOK)["data"]; fmt.Sprint(data) != "map[k:changed]" {
-		t.Errorf("%v", data)
+		t.Errorf("the configmap web has the data %v, want map[k:changed]", data)
 	}
 	if spec := theirs.do("GET", "/apis/apps/v1/namespaces/default/deployments/web", "", http.StatusOK)["spec"].(map[string]any); spec["replicas"] != 3.0 {
-		t.Errorf("%v", spec)
+		t.Errorf("the deployment web has the spec %v, want 3 replicas", spec)
 	}
 	if spec := theirs.do("GET", mutatingPolicy, "", http.StatusOK)["spec"].(map[string]any); spec["reinvocationPolicy"] != "IfNeeded" {
-		t.Errorf("%v", spec)
+		t.Errorf("%s has the spec %v, want the reinvocationPolicy IfNeeded", mutatingPolicy, spec)
 	}
 	theirs.do("GET", "/api/v1/nodes/ours", "", http.StatusOK)
 	theirs.do("GET", "/api/v1/namespaces/default/secrets/web", "", http.StatusNotFound)

@@ -101,11 +101,11 @@ func TestResolve(t *testing.T) {
 		}
 		var unknown *discovery.UnknownError
 		if got != want || err != nil && !errors.As(err, &unknown) {
-			t.Errorf("%q: %q %v", word, got, err)
+			t.Errorf("Resolve(%q) has the path %q, error %v, want %q, with an UnknownError if that is empty", word, got, err, want)
 		}
 	}
 	if m, _ := catalog.Resolve("pods"); m.Path("") != "/api/v1/pods" || m.GroupKind() != "pod" {
-		t.Errorf("%+v", m)
+		t.Errorf("Resolve(\"pods\") = %+v, want the path /api/v1/pods and the GroupKind pod", m)
 	}
 }
 
@@ -119,11 +119,12 @@ func TestForKind(t *testing.T) {
 	}
 	m, err := catalog.ForKind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
 	if err != nil || m.Plural != "pods" || !slices.Equal(m.Subresources, []string{"status"}) {
-		t.Errorf("%+v %v", m, err)
+		t.Errorf("ForKind(v1, Pod) = %+v, %v, want the plural pods and the subresource status alone", m, err)
 	}
 	m, err = catalog.ForKind(schema.GroupVersionKind{Group: "apps", Version: "v1beta1", Kind: "Deployment"})
 	if err != nil || m.Path("x") != "/apis/apps/v1beta1/namespaces/x/deployments" || m.Subresources != nil {
-		t.Errorf("%+v %v", m, err)
+		t.Errorf("ForKind(apps/v1beta1, Deployment) = %+v, %v, want the path /apis/apps/v1beta1/namespaces/x/deployments, no subresources",
+			m, err)
 	}
 	for want, kind := range map[string]schema.GroupVersionKind{
 		`no matches for kind "Deployment" in version "apps/v2"`: {Group: "apps", Version: "v2", Kind: "Deployment"},
@@ -131,7 +132,7 @@ func TestForKind(t *testing.T) {
 	} {
 		var unknown *discovery.UnknownKindError
 		if _, err := catalog.ForKind(kind); !errors.As(err, &unknown) || err.Error() != want {
-			t.Errorf("%v: %v", kind, err)
+			t.Errorf("ForKind(%v): %v, want the UnknownKindError %s", kind, err, want)
 		}
 	}
 }
@@ -165,7 +166,7 @@ func TestParseArgs(t *testing.T) {
 	} {
 		got, err := discovery.ParseArgs(strings.Fields(args))
 		if !reflect.DeepEqual(got, want) || (err != nil) != (want == nil) {
-			t.Errorf("%q: %v %v", args, got, err)
+			t.Errorf("ParseArgs(%q) = %v, %v, want %v, an error: %v", args, got, err, want, want == nil)
 		}
 	}
 }
@@ -184,7 +185,7 @@ func FuzzParseArgs(f *testing.F) {
 		}
 		for _, r := range refs {
 			if r.Type == "" || r.Name == "" || strings.Contains(r.Name, "/") {
-				t.Fatalf("%q %q: %+v", first, second, refs)
+				t.Fatalf("ParseArgs(%q, %q) = %+v, want refs that have a type and a name without a slash", first, second, refs)
 			}
 			again, err := discovery.ParseArgs([]string{r.Type + "/" + r.Name})
 			if err != nil || len(again) != 1 || again[0] != r {

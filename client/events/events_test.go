@@ -117,7 +117,8 @@ func TestRecorder(t *testing.T) {
 		if e.InvolvedObject != about || e.Type != "Normal" || e.Reason != "Scheduled" || e.Message != "assigned to a" || e.Count != 1 ||
 			e.Source != (corev1.EventSource{Component: "scheduler", Host: "a"}) || e.ReportingController != "scheduler" ||
 			e.Name != fmt.Sprintf("web.%x", began.UnixNano()) || e.Namespace != "default" {
-			t.Errorf("%+v", e)
+			t.Errorf("the event is %+v, want web.%x in default about %v, Normal, Scheduled, \"assigned to a\", count 1, by scheduler on a",
+				e, began.UnixNano(), about)
 		}
 		for range 2 {
 			time.Sleep(time.Minute)

@@ -50,11 +50,11 @@ func TestAutoscale(t *testing.T) {
 	}
 	if a.Name != "x" || a.Namespace != "shop" || *a.Spec.MinReplicas != 2 || a.Spec.MaxReplicas != 2 || a.Spec.ScaleTargetRef != web ||
 		len(a.Spec.Metrics) != 1 || *a.Spec.Metrics[0].Resource.Target.AverageUtilization != 80 {
-		t.Errorf("%+v", a)
+		t.Errorf("Autoscale = %+v, want x in shop, 2 to 2 replicas of %+v, one metric of 80%%", a, web)
 	}
 	a, err = generators.Autoscale(generators.AutoscaleOptions{Target: web, Min: -1, Max: 2, CPUPercent: -1})
 	if err != nil || a.Name != "web" || a.Spec.MinReplicas != nil || a.Spec.Metrics != nil {
-		t.Errorf("%+v %v", a, err)
+		t.Errorf("Autoscale with Min and CPUPercent of -1 = %+v, %v, want web without MinReplicas and Metrics", a, err)
 	}
 	for flag, want := range map[string]string{
 		"cpu 500m": "500m", "cpu 500": "500m", "cpu 0.5": "500u", "cpu  2 ": "2m", "cpu 1000000": "1k", "cpu 1e3": "1", "cpu 2k": "2k", "cpu 0x1p4": "16m",
@@ -68,7 +68,7 @@ func TestAutoscale(t *testing.T) {
 		}
 		a, err := generators.Autoscale(o)
 		if err != nil {
-			t.Errorf("%s: %v", flag, err)
+			t.Errorf("Autoscale with %s: %v", flag, err)
 			continue
 		}
 		target := a.Spec.Metrics[0].Resource.Target
@@ -119,7 +119,7 @@ func FuzzAutoscale(f *testing.F) {
 		for _, m := range a.Spec.Metrics {
 			target := m.Resource.Target
 			if (target.AverageUtilization == nil) == (target.AverageValue == nil) {
-				t.Errorf("%q %q: %+v", cpu, memory, target)
+				t.Errorf("Autoscale with cpu %q, memory %q has the target %+v, want either a utilization or a value", cpu, memory, target)
 			}
 			n++
 		}

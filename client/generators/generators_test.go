@@ -49,7 +49,7 @@ func TestKinds(t *testing.T) {
 		c := spec.Containers[0]
 		if c.Name != "x" || c.Image != "busybox:1.36" || c.Ports[0].ContainerPort != 80 || c.Env[0] != (corev1.EnvVar{Name: "A", Value: "b=c"}) ||
 			c.Command[0] != "sh" || len(c.Args) != 2 || spec.RestartPolicy != restart {
-			t.Errorf("%+v", spec)
+			t.Errorf("the spec is %+v, want x of busybox:1.36, port 80, A=b=c, command sh, 2 args, restart policy %s", spec, restart)
 		}
 		if len(labels) != 2 || labels["app"] != "x" {
 			t.Errorf("labels %v", labels)
@@ -62,22 +62,22 @@ func TestKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		if object.GetNamespace() != "shop" || object.GetLabels()["app"] != "x" {
-			t.Errorf("%+v", object)
+			t.Errorf("Run with restart %q = %+v, want the namespace shop and the label app=x", restart, object)
 		}
 		switch object := object.(type) {
 		case *appsv1.Deployment:
 			if restart != "" && restart != "Always" || *object.Spec.Replicas != 1 || object.Kind != "Deployment" || object.APIVersion != "apps/v1" {
-				t.Errorf("%s: %+v", restart, object)
+				t.Errorf("Run with restart %q = %+v, want an apps/v1 Deployment of 1 replica, for Always or none", restart, object)
 			}
 			check(object.Spec.Template.Spec, object.Spec.Template.Labels, "Always")
 		case *batchv1.Job:
 			if restart != "OnFailure" || object.Kind != "Job" || object.APIVersion != "batch/v1" {
-				t.Errorf("%s: %+v", restart, object)
+				t.Errorf("Run with restart %q = %+v, want a batch/v1 Job, for OnFailure", restart, object)
 			}
 			check(object.Spec.Template.Spec, object.Spec.Template.Labels, restart)
 		case *corev1.Pod:
 			if restart != "Never" || object.Kind != "Pod" || object.APIVersion != "v1" {
-				t.Errorf("%s: %+v", restart, object)
+				t.Errorf("Run with restart %q = %+v, want a v1 Pod, for Never", restart, object)
 			}
 			check(object.Spec, object.Labels, restart)
 		}
@@ -89,7 +89,7 @@ func TestService(t *testing.T) {
 	o := generators.RunOptions{Name: "x", Image: "nginx", Port: 8080, Labels: "app=y"}
 	service, err := generators.Service(o)
 	if err != nil || service.Name != "x" || service.Spec.Selector["app"] != "y" || service.Spec.Ports[0].Port != 8080 || service.Spec.Ports[0].TargetPort.IntValue() != 8080 {
-		t.Errorf("%v %v", service, err)
+		t.Errorf("Service(%+v) = %v, %v, want x with the selector app=y, port and target port 8080", o, service, err)
 	}
 	o.Port = 0
 	if _, err := generators.Service(o); err == nil || err.Error() != "--port must be set when exposing a service" {
@@ -131,7 +131,7 @@ func TestImageNames(t *testing.T) {
 	} {
 		_, err := generators.Run(generators.RunOptions{Name: "x", Image: image, Replicas: 1})
 		if (err == nil) != ok {
-			t.Errorf("%q: %v", image, err)
+			t.Errorf("Run with the image %q: %v, want no error: %v", image, err, ok)
 		}
 	}
 }
@@ -147,7 +147,8 @@ func FuzzRun(f *testing.F) {
 		}
 		c := object.(*corev1.Pod).Spec.Containers[0]
 		if c.Image != image || c.Env[0].Name+"="+c.Env[0].Value != env || len(object.GetLabels()) == 0 {
-			t.Errorf("%+v %v", c, object.GetLabels())
+			t.Errorf("Run with image %q, env %q, labels %q has the container %+v, labels %v, want that image and variable, some labels",
+				image, env, labels, c, object.GetLabels())
 		}
 	})
 }

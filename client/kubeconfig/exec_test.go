@@ -70,7 +70,7 @@ func TestPluginCredential(t *testing.T) {
 		good = "token-1"
 		config, _, err := execConfigOf(server, raw).Client("")
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s: Client: %v", name, err)
 		}
 		api, err := client.New(config)
 		if err != nil {
@@ -79,7 +79,7 @@ func TestPluginCredential(t *testing.T) {
 		ask := func(want bool) {
 			answer, err := api.Do(t.Context(), client.Request{Method: "POST", Path: "/x", Body: []byte("body")})
 			if ok := err == nil; ok != want || ok && string(answer.Body) != `"body"` {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: Do(POST /x): %v, body %q, want success: %v, with the body %q", name, err, answer.Body, want, `"body"`)
 			}
 		}
 		ask(true)
@@ -152,6 +152,6 @@ func TestPluginEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	if known, err := p.credential(t.Context(), nil); err != nil || known.token != "x" {
-		t.Errorf("%v, %v", known, err)
+		t.Errorf("credential = %v, %v, want the token x", known, err)
 	}
 }

@@ -119,7 +119,7 @@ func TestPluginPath(t *testing.T) {
 	// Parsed data has no folder.
 	k, err := Parse([]byte("users: [{name: u, user: {exec: {command: ./plugin}}}]"))
 	if err != nil || k.Users["u"].Exec["command"] != "./plugin" {
-		t.Errorf("%+v, %v", k, err)
+		t.Errorf("Parse = %+v, %v, want the command ./plugin of the user u", k, err)
 	}
 }
 

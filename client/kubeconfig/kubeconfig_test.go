@@ -133,13 +133,14 @@ func TestCredentials(t *testing.T) {
 		switch {
 		case test.fails != "":
 			if err == nil || !strings.Contains(err.Error(), test.fails) || strings.Contains(err.Error(), "s3cret") {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: Client: %v, want an error with %q and without the password", name, err, test.fails)
 			}
 			if !reflect.DeepEqual(got, client.Config{}) {
 				t.Errorf("%s: a config beside the error", name)
 			}
 		case err != nil || namespace != "default" || got.Server != "https://h:1" || !test.check(got):
-			t.Errorf("%s: %+v %q %v", name, got, namespace, err)
+			t.Errorf("%s: Client = %+v, %q, %v, want the server https://h:1, the namespace default and what the case checks",
+				name, got, namespace, err)
 		}
 	}
 }
@@ -151,7 +152,7 @@ func TestMissingNames(t *testing.T) {
 	c.CurrentContext = ""
 	for context, want := range map[string]string{"": "no current context", "x": `"x"`, "a": `"no-cluster"`, "b": `"no-user"`} {
 		if _, _, err := c.Client(context); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", context, err)
+			t.Errorf("Client(%q): %v, want an error with %s", context, err, want)
 		}
 	}
 }
@@ -171,7 +172,7 @@ func TestLoadAndWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v %v", info.Mode(), err)
+		t.Errorf("Write left the file %+v, %v, want the mode 384 (0600)", info, err)
 	}
 	if files, err := os.ReadDir(folder); err != nil || len(files) != 1 {
 		t.Errorf("left behind: %v %v", files, err)
@@ -207,7 +208,7 @@ func TestLoadAll(t *testing.T) {
 	}
 	m, err := kubeconfig.LoadAll("", missing, a, b)
 	if err != nil || m.CurrentContext != "home" || m.Clusters["lab"].Server != "https://h:1" || m.Clusters["other"].Server != "https://other:1" {
-		t.Errorf("%+v %v", m, err)
+		t.Errorf("LoadAll = %+v, %v, want the current context home, lab at https://h:1, other at https://other:1", m, err)
 	}
 	if _, err := kubeconfig.LoadAll(missing); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), missing) {
 		t.Errorf("only missing files: %v", err)
@@ -228,7 +229,7 @@ func TestParse(t *testing.T) {
 	} {
 		c, err := kubeconfig.Parse([]byte(text))
 		if (err == nil) != ok {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("Parse(%q): %v, want no error: %v", text, err, ok)
 		}
 		if err == nil && strings.Contains(text, "second") && c.Users["a"].Token != "x" {
 			t.Errorf("%q: the second counts", text)
@@ -262,7 +263,7 @@ func FuzzParse(f *testing.F) {
 		}
 		var plain map[string]any
 		if err := yaml.Unmarshal(once, &plain); err != nil || plain["kind"] != "Config" {
-			t.Fatalf("%s: %v", once, err)
+			t.Fatalf("Marshal wrote %s: %v, want YAML with the kind Config", once, err)
 		}
 	})
 }

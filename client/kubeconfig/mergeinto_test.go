@@ -32,7 +32,7 @@ func TestMergeInto(t *testing.T) {
 		t.Fatal(err)
 	}
 	if merged.Clusters["work"].Server != "https://work" || merged.Clusters["planekit"].Server != "https://second" || merged.CurrentContext != "planekit" {
-		t.Errorf("%+v", merged)
+		t.Errorf("MergeInto made %+v, want work at https://work, planekit at https://second, the current context planekit", merged)
 	}
 	const diary = "kind: Diary\n"
 	if err := os.WriteFile(file, []byte(diary), 0o600); err != nil {
@@ -42,6 +42,6 @@ func TestMergeInto(t *testing.T) {
 		t.Error("a diary was taken for a kubeconfig")
 	}
 	if data, err := os.ReadFile(file); err != nil || string(data) != diary {
-		t.Errorf("%q, %v", data, err)
+		t.Errorf("the refused file is %q, %v, want %q", data, err, diary)
 	}
 }

@@ -207,7 +207,7 @@ func TestBadClientCertificate(t *testing.T) {
 		for range 3 {
 			used, err := config.TLS.GetClientCertificate(nil)
 			if err != nil || used.Leaf.SerialNumber.String() != first {
-				t.Errorf("%s: %v", test.name, err)
+				t.Errorf("%s: GetClientCertificate: %v, want no error and the certificate with the serial number %s", test.name, err, first)
 			}
 		}
 		if len(failures) != 1 || !strings.Contains(failures[0].Error(), test.want) || !strings.Contains(failures[0].Error(), filepath.Dir(c.key)) {

@@ -65,7 +65,7 @@ func TestTable(t *testing.T) {
 		p := printers.NewTable(&b, test.options)
 		for _, table := range test.tables {
 			if err := p.Print(table); err != nil {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: Print: %v", name, err)
 			}
 		}
 		if b.String() != test.want || p.Printed() != (test.want != "") {
@@ -124,7 +124,7 @@ No resources found in default namespace.
 No resources found
 `
 	if b.String() != want {
-		t.Errorf("%s", b.String())
+		t.Errorf("the printers wrote\n%s\nwant\n%s", b.String(), want)
 	}
 	if _, ok := o["metadata"].(printers.Object)["managedFields"]; !ok {
 		t.Error("the object was changed")
@@ -147,7 +147,7 @@ func FuzzTable(f *testing.F) {
 		}
 		text, ok := strings.CutSuffix(out.String(), "end\n")
 		if !ok || strings.ContainsAny(text, "\n\x1b\r\x07\t") {
-			t.Fatalf("%q", out.String())
+			t.Fatalf("Print of %q and %q wrote %q, want one line without control characters that ends with \"end\"", a, b, out.String())
 		}
 		if utf8.RuneCountInString(text) < 2*6 {
 			t.Fatalf("columns too narrow: %q", text)

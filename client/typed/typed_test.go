@@ -105,7 +105,7 @@ func TestTable(t *testing.T) {
 		}
 		got = ""
 		if err := get(namespace); !apierrors.IsNotFound(err) {
-			t.Errorf("%s: %v", want, err)
+			t.Errorf("Get of %s: %v, want NotFound", want, err)
 		}
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -18,7 +18,7 @@ func TestDumpIsTakenAgain(t *testing.T) {
 		return []int{1, 2}, nil
 	})
 	if err != nil || len(all) != 2 {
-		t.Errorf("%v, %v", all, err)
+		t.Errorf("dump = %v, %v, want the 2 items of the dump without interruption", all, err)
 	}
 	broken := errors.New("broken")
 	calls := 0

@@ -35,7 +35,7 @@ func TestPrefixes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if data, err := json.Marshal(p); err != nil || string(data) != `"10.244.0.0/16,fd00::/48"` {
-		t.Errorf("%s %v", data, err)
+		t.Errorf("json.Marshal(%v) = %s, %v, want \"10.244.0.0/16,fd00::/48\"", p, data, err)
 	}
 	own := netip.MustParsePrefix("192.0.2.0/24")
 	if got := p.of(own.Addr(), own); got != netip.MustParsePrefix("10.244.0.0/16") {

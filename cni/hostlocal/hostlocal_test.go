@@ -137,7 +137,7 @@ func TestResolvConf(t *testing.T) {
 	}
 	r, err := call(cni.CmdAdd, "a", "eth0", conf(dir, fmt.Sprintf(`"subnet":"10.1.2.0/24","resolvConf":%q`, path)))
 	if err != nil || string(r.DNS.ResolvConf()) != "nameserver 10.96.0.10\nsearch svc.cluster.local\noptions ndots:5\n" {
-		t.Errorf("%+v %v", r, err)
+		t.Errorf("ADD = %+v, %v, want the DNS of the file in resolvConf", r, err)
 	}
 	if _, err := call(cni.CmdAdd, "b", "eth0", conf(dir, `"subnet":"10.1.2.0/24","resolvConf":"/missing"`)); err == nil || !strings.Contains(err.Error(), "resolvConf: open /missing") {
 		t.Errorf("a missing file: %v", err)

@@ -130,7 +130,7 @@ func TestConfigErrors(t *testing.T) {
 		c := Config{Local: testMember(0), Members: NewSet()}
 		change(&c)
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
+			t.Errorf("New: %v, want an error with %q", err, want)
 		}
 	}
 }

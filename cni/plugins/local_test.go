@@ -40,7 +40,7 @@ func TestLocal(t *testing.T) {
 		}
 		out, err := plugins.Local{}.Exec(t.Context(), call)
 		if err != nil || !strings.Contains(string(out), test.want) {
-			t.Errorf("%d: %s %v", n, out, err)
+			t.Errorf("%d: Exec in %s = %s, %v, want a result with %s", n, test.dir, out, err, test.want)
 		}
 		if test.dir == foreign {
 			continue

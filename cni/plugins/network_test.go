@@ -346,7 +346,7 @@ func TestLoopback(t *testing.T) {
 	onHost(t, func(h *host) {
 		r := cni.RuntimeConfig{ContainerID: "a", NetNS: h.namespace()}
 		if result := h.loopback(r); len(result.IPs) == 0 || result.IPs[0].Address != netip.MustParsePrefix("127.0.0.1/8") {
-			t.Errorf("%+v", result)
+			t.Errorf("loopback = %+v, want the address 127.0.0.1/8 first", result)
 		}
 		h.inside(r.NetNS, func() error {
 			lo, err := netlink.LinkByName("lo")

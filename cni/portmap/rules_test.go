@@ -201,7 +201,7 @@ func FuzzParse(f *testing.F) {
 			for _, p := range r.parts {
 				for _, e := range p.code {
 					if _, err := expr.Marshal(1, e); err != nil || p.text == "" {
-						t.Errorf("%q: %v", p.text, err)
+						t.Errorf("a part has the text %q and its %T marshals with the error %v, want a text and no error", p.text, e, err)
 					}
 				}
 			}
@@ -215,7 +215,7 @@ func FuzzParseChain(f *testing.F) {
 	f.Fuzz(func(t *testing.T, message []byte) {
 		c, err := parseChain(message)
 		if err == nil && (strings.HasSuffix(c.table, "\x00") || strings.HasSuffix(c.name, "\x00")) {
-			t.Errorf("%q", c)
+			t.Errorf("parseChain(%q) = %q, want names without a NUL at the end", message, c)
 		}
 	})
 }

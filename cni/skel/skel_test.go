@@ -107,7 +107,7 @@ func TestDelegate(t *testing.T) {
 		}),
 	})
 	if code != 1 || !strings.Contains(stdout.String(), `"code":11`) {
-		t.Errorf("%d %s", code, stdout.String())
+		t.Errorf("Main = %d with the output %s, want 1 with \"code\":11", code, stdout.String())
 	}
 	if got.Command != "ADD" || got.Type != "ipam" || string(got.Stdin) != conf || len(got.Path) != 2 || got.NetNS != "/ns" || got.Args.Get("K") != "v" {
 		t.Errorf("call %+v", got)

@@ -77,7 +77,7 @@ func both(t testing.TB, file []byte) (stockabac.PolicyList, *abac.Authorizer) {
 	}
 	policies, err := abac.Parse(bytes.NewReader(file))
 	if err != nil {
-		t.Fatalf("%v\n%s", err, file)
+		t.Fatalf("abac.Parse: %v\n%s", err, file)
 	}
 	if len(policies) != len(stock) {
 		t.Fatalf("%d policies, stock %d\n%s", len(policies), len(stock), file)

@@ -218,7 +218,7 @@ func TestOneDirectoryOfAddresses(t *testing.T) {
 				id := fmt.Sprintf("c%d-%d", n, m)
 				result, err := call(bin, cni.CmdAdd, id)
 				if err != nil {
-					t.Errorf("%s: %v", id, err)
+					t.Errorf("ADD of %s by %s: %v", id, bin, err)
 					return
 				}
 				address := result.IPs[0].Address.String()
@@ -235,7 +235,7 @@ func TestOneDirectoryOfAddresses(t *testing.T) {
 				delete(given, address) // before another can have it
 				mu.Unlock()
 				if _, err := call(other, cni.CmdDel, id); err != nil {
-					t.Errorf("%s: %v", id, err)
+					t.Errorf("DEL of %s by %s: %v", id, other, err)
 				}
 			}
 		})
@@ -257,7 +257,7 @@ func TestOneDirectoryOfAddresses(t *testing.T) {
 	for address, id := range given { // each frees the rest of both
 		bin := []string{ours, theirs}[len(address)%2]
 		if _, err := call(bin, cni.CmdDel, id); err != nil {
-			t.Errorf("%s: %v", id, err)
+			t.Errorf("DEL of %s by %s: %v", id, bin, err)
 		}
 	}
 	if left, err := filepath.Glob(filepath.Join(data, "shared", "10.*")); err != nil || len(left) > 0 {

@@ -142,7 +142,7 @@ func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
 	if err != nil {
-		t.Errorf("%s %v: %v\n%s", name, args, err, out)
+		t.Errorf("run(%s %v): %v\n%s", name, args, err, out)
 	}
 	return string(out)
 }

@@ -58,7 +58,7 @@ func TestNames(t *testing.T) {
 	one := text(room(t, "5d4f8c7b9", "abcde", "11", "10.100.100.101"))
 	other := text(room(t, "77b9c", "00001", "22", "10.100.100.111"))
 	if one != other {
-		t.Errorf("\n%s\n%s", one, other)
+		t.Errorf("one room has the text\n%s\nthe other\n%s\nwant the same", one, other)
 	}
 	for _, want := range []string{
 		`"name":"web-{nginx:1}-POD"`, `"uid":"uid(Pod/web-{nginx:1}-POD)"`, `"pod-template-hash":"{nginx:1}"`, `"name":"web-SLICE"`,
@@ -113,6 +113,6 @@ func TestEventLines(t *testing.T) {
 	}
 	lines := eventLines(namesOf(nil), []*unstructured.Unstructured{event("one", 1), event("one", 2)})
 	if len(lines) != 1 || lines[0] != "3 x Pod a: Normal Made by maker: one\n" {
-		t.Errorf("%q", lines)
+		t.Errorf("eventLines = %q, want the one line %q", lines, "3 x Pod a: Normal Made by maker: one\n")
 	}
 }

@@ -73,7 +73,7 @@ func realDefinitions(t *testing.T) []*apiextensions.CustomResourceDefinition {
 		out, err := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", p.module).Output()
 		var module struct{ Dir, Error string }
 		if json.Unmarshal(out, &module) != nil || module.Dir == "" {
-			t.Fatalf("%s: %v %s %s", p.module, err, out, module.Error)
+			t.Fatalf("go mod download %s: %v, output %s, error %q, want a Dir", p.module, err, out, module.Error)
 		}
 		more, err := customresources.Load(filepath.Join(module.Dir, p.dir))
 		if err != nil || len(more) == 0 {

@@ -330,7 +330,7 @@ func checkBoth(t *testing.T, text []byte, compiler *rules.Compiler) (*apiextensi
 	}
 	theirs, err := schema.NewStructural(&internal)
 	if err != nil || len(schema.ValidateStructural(nil, theirs)) > 0 {
-		t.Fatalf("%s: %v %v", text, err, schema.ValidateStructural(nil, theirs))
+		t.Fatalf("%s: NewStructural: %v, ValidateStructural: %v, want no errors", text, err, schema.ValidateStructural(nil, theirs))
 	}
 	celErrors, ok := theirRuleErrors(&internal)
 	if !ok {

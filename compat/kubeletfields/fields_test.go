@@ -146,7 +146,7 @@ func outcomeOf(t *testing.T, f field, value any) string {
 	file, err := kubeletconfig.Decode(text)
 	if err != nil {
 		if strings.Contains(err.Error(), "unknown field") {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("Decode(%s): %v, want no unknown field", text, err)
 		}
 		if !strings.Contains(err.Error(), f.path[0]) && !names(err.Error(), f.path[0]) {
 			t.Errorf("%s: the error %q does not name the field", text, err)

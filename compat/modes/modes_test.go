@@ -133,7 +133,7 @@ func message(t *testing.T, body string) string {
 	t.Helper()
 	var status metav1.Status
 	if err := runtime.DecodeInto(codecs.UniversalDeserializer(), []byte(body), &status); err != nil {
-		t.Fatalf("%v: %s", err, body)
+		t.Fatalf("DecodeInto a Status: %v in %s", err, body)
 	}
 	return status.String()
 }

@@ -113,7 +113,7 @@ func result(t *testing.T, object *appsv1.Deployment, err error, again bool) outc
 		o.status.TypeMeta, o.status.ListMeta = metav1.TypeMeta{}, metav1.ListMeta{}
 		return o
 	case err != nil:
-		t.Fatalf("%T: %v", err, err)
+		t.Fatalf("the error is a %T: %v, want an APIStatus or none", err, err)
 	}
 	o.again = again
 	object = object.DeepCopy()

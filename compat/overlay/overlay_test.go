@@ -98,7 +98,7 @@ func shown(t *testing.T, m *overlaytest.Machine, args []string) []map[string]any
 	must(t, err)
 	var all []map[string]any
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
-		t.Fatalf("%v: %v: %s", args, err, out)
+		t.Fatalf("json.Unmarshal of what %v prints: %v: %s", args, err, out)
 	}
 	for _, entry := range all {
 		// The index, hardware address and link-local address are the machine's own; a route's protocol

@@ -95,7 +95,7 @@ func TestConfiguredDecisions(t *testing.T) {
 			file := configuration(map[string]any{"profiles": []any{json.RawMessage(text)}})
 			c, err := stockConfiguration(file)
 			if err != nil {
-				t.Fatalf("%s: %v", text, err)
+				t.Fatalf("stockConfiguration with the profile %s: %v", text, err)
 			}
 			theirs, ours, standard := configuredStock(t, w, c.Profiles[0]), configuredOurs(t, w, file), newOurs(t, w)
 			for range podsPerCluster {

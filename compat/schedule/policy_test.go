@@ -225,7 +225,7 @@ func TestNoFieldIsSilent(t *testing.T) {
 		if err != nil {
 			// A plugin called x is refused, and so is a part of an extender.
 			if strings.Contains(err.Error(), "unknown field") || !effect {
-				t.Errorf("%s: %v", path, err)
+				t.Errorf("DecodeConfiguration with %s: %v, want no unknown field, and no error unless the field acts", path, err)
 			}
 			continue
 		}
@@ -248,7 +248,7 @@ func TestArgumentsAreKnown(t *testing.T) {
 			_, err := policy.DecodeConfiguration([]byte(withProfile(map[string]any{
 				"pluginConfig": []any{map[string]any{"name": plugin, "args": nest(f.path, nil)}}})))
 			if err != nil && strings.Contains(err.Error(), "unknown field") {
-				t.Errorf("%s: %v: %v", plugin, f.path, err)
+				t.Errorf("DecodeConfiguration with the argument %v of %s: %v, want no unknown field", f.path, plugin, err)
 			}
 		}
 	}

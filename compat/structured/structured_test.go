@@ -200,7 +200,7 @@ func compare(t *testing.T, random *mathrand.Rand, key *ecdsa.PrivateKey, text st
 	t.Helper()
 	settings, err := ours(text)
 	if err != nil {
-		t.Fatalf("%s\n%v", text, err)
+		t.Fatalf("ours refuses\n%s\n%v", text, err)
 	}
 	settings.Issuers[0].Transport = keys{key.PublicKey}
 	a, err := oidc.New(oidc.Config{Issuers: settings.Issuers})
@@ -217,7 +217,7 @@ func compare(t *testing.T, random *mathrand.Rand, key *ecdsa.PrivateKey, text st
 	<-a.Ready()
 	c, err := theirs(text)
 	if err != nil {
-		t.Fatalf("%s\n%v", text, err)
+		t.Fatalf("theirs refuses\n%s\n%v", text, err)
 	}
 	b, err := stock.New(ctx, stock.Options{JWTAuthenticator: c.JWT[0], KeySet: unverified{}, SupportedSigningAlgs: stock.AllValidSigningAlgorithms()})
 	if err != nil {

@@ -32,7 +32,7 @@ func TestSize(t *testing.T) {
 	// What the linker keeps, and why: a line for each edge of the graph.
 	edges, err := build.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, edges)
+		t.Fatalf("go build: %v\n%s", err, edges)
 	}
 	if !bytes.Contains(edges, []byte("main.main -> ")) {
 		t.Fatal("the linker does not say what it keeps")
@@ -56,6 +56,6 @@ func TestSize(t *testing.T) {
 	}
 	out, err := exec.CommandContext(t.Context(), path, "--data-dir", t.TempDir(), "--listen", "127.0.0.1:0").CombinedOutput()
 	if err == nil || !bytes.Contains(out, []byte("no etcd is linked into this program")) {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("the program: %v, want an error and \"no etcd is linked into this program\" in\n%s", err, out)
 	}
 }

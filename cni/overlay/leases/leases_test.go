@@ -352,7 +352,7 @@ func TestConfigErrors(t *testing.T) {
 		"Ranges[0]": {Store: newMemStore(), Name: "a", Ranges: []leases.Range{{Network: ranges[0].Network, Bits: 8}}},
 	} {
 		if _, err := leases.New(c); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
+			t.Errorf("New: %v, want an error with %q", err, want)
 		}
 	}
 }
