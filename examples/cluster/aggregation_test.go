@@ -178,7 +178,7 @@ func forgeries(t *testing.T, config string, e *extension) {
 		}
 		response, err := test.transport.RoundTrip(r)
 		if err != nil {
-			t.Fatalf("%s: %v", what, err)
+			t.Fatalf("%s: %s %s: %v", what, test.method, test.url+widgetsPath, err)
 		}
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()
@@ -203,7 +203,8 @@ func TestLocalAPIServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	if apps.Labels["kube-aggregator.kubernetes.io/automanaged"] != "onstart" || apps.Spec.GroupPriorityMinimum != 17800 || apps.Spec.VersionPriority != 15 {
-		t.Errorf("%+v", apps)
+		t.Errorf("the APIService v1.apps has labels %v and priorities %d and %d, want automanaged onstart, 17800 and 15",
+			apps.Labels, apps.Spec.GroupPriorityMinimum, apps.Spec.VersionPriority)
 	}
 	apps.Spec.GroupPriorityMinimum = 7
 	if _, err := objects.Update(t.Context(), apps); err != nil {
@@ -233,7 +234,7 @@ func TestLocalAPIServices(t *testing.T) {
 			continue // of the metrics server
 		}
 		if len(s.Status.Conditions) != 1 || s.Status.Conditions[0].Status != metav1.ConditionTrue || s.Status.Conditions[0].Reason != "Local" {
-			t.Errorf("%s: %+v", s.Name, s.Status)
+			t.Errorf("the APIService %s has status %+v, want one condition that is True with reason Local", s.Name, s.Status)
 		}
 	}
 	if _, there := have["v9.apps"]; there || have["v1.apps"] != 17800 || have["v1.batch"] != 17400 || have["v1."] != 18000 {

@@ -75,7 +75,7 @@ func awaited(t *testing.T, what string, done func(context.Context) string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: %s", what, missing)
+			t.Fatalf("waited %v for %q: %s", patience, what, missing)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func readAudit(t *testing.T, path string) (did map[string]bool, refused []string
 	for lines := bufio.NewScanner(bytes.NewReader(log)); lines.Scan(); {
 		var a audited
 		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
-			t.Fatalf("%v: %s", err, lines.Text())
+			t.Fatalf("Unmarshal of the audit log's line %s: %v", lines.Text(), err)
 		}
 		what := a.ObjectRef.Resource
 		if a.ObjectRef.Subresource != "" {
@@ -337,7 +337,7 @@ func TestChosenControllers(t *testing.T) {
 		"--controllers=*,-no-such-thing-at-all": "no-such-thing-at-all",
 	} {
 		if _, err := parse(arguments); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", arguments, err)
+			t.Errorf("parse(%q) = %v, want an error with %q", arguments, err, want)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func startExtension(t *testing.T, api *client.Client) *extension {
 		"requestheader-extra-headers-prefix": &proxies.ExtraPrefixes,
 	} {
 		if err := json.Unmarshal([]byte(published.Data[key]), to); err != nil || len(*to) != 1 {
-			t.Fatalf("%s: %q, %v", key, published.Data[key], err)
+			t.Fatalf("%s of the ConfigMap is %q (%v), want a JSON list of one string", key, published.Data[key], err)
 		}
 	}
 	front, err := requestheader.New(proxies)

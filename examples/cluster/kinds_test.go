@@ -57,7 +57,7 @@ func TestEveryKindGoes(t *testing.T) {
 		"/apis/policy/v1/namespaces/team/poddisruptionbudgets": `{"metadata":{"name":"a","finalizers":[]}}`,
 	} {
 		if _, err := api.Do(t.Context(), client.Request{Method: http.MethodPost, Path: path, Body: []byte(body)}); err != nil {
-			t.Fatalf("%s: %v", path, err)
+			t.Fatalf("POST %s: %v", path, err)
 		}
 	}
 	if err := typed.Namespaces(api).Delete(t.Context(), "", "team", metav1.DeleteOptions{}); err != nil {

@@ -47,9 +47,9 @@ func TestKubeconfigOfAnotherKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := run(t.Context(), o, os.Stderr, logr.Discard()); err == nil || !strings.Contains(err.Error(), "not a v1 Config") {
-		t.Errorf("%v", err)
+		t.Errorf("run with --kubeconfig of kind Diary = %v, want an error with %q", err, "not a v1 Config")
 	}
 	if data, err := os.ReadFile(file); err != nil || string(data) != text {
-		t.Errorf("%q, %v", data, err)
+		t.Errorf("after run ReadFile(%s) = %q, %v, want %q", file, data, err, text)
 	}
 }

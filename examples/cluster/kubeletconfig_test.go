@@ -33,7 +33,7 @@ func TestKubeletConfig(t *testing.T) {
 	o.configureKubelet(&k)
 	pods := k.Capacity[corev1.ResourcePods]
 	if pods.Value() != 3 || len(k.Eviction.Thresholds) != 1 {
-		t.Errorf("%+v", k)
+		t.Errorf("configureKubelet sets %d pods and the thresholds %+v, want 3 pods and one threshold", pods.Value(), k.Eviction.Thresholds)
 	}
 	if got := o.kubelet.Warnings(); len(got) != 1 || !strings.HasPrefix(got[0], "address has no effect") {
 		t.Error(got)
@@ -48,14 +48,15 @@ func TestKubeletConfig(t *testing.T) {
 	o.kubelet.Server(&serve)
 	if static.Path != filepath.Join(filepath.Dir(file), "manifests") || static.URL != "http://x/" || static.URLPeriod != 3*time.Second ||
 		static.Period != 20*time.Second || serve.TLS.MinVersion != tls.VersionTLS13 || len(o.kubelet.Warnings()) != 0 {
-		t.Errorf("%+v %x %v", static, serve.TLS.MinVersion, o.kubelet.Warnings())
+		t.Errorf("static pods %+v, TLS version %x, Warnings() = %v, want Path %s, URL http://x/ each 3s, Period 20s, TLS version %x, no warnings",
+			static, serve.TLS.MinVersion, o.kubelet.Warnings(), filepath.Join(filepath.Dir(file), "manifests"), tls.VersionTLS13)
 	}
 	for arguments, want := range map[string]string{
 		"--pod-manifest-path m": "staticPodPath and --pod-manifest-path exclude each other",
 		"--nodes 0":             "static pods need a node",
 	} {
 		if _, err := parse(append(strings.Fields(arguments), "--kubelet-config", file)...); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", arguments, err)
+			t.Errorf("parse with --kubelet-config and %s = %v, want an error with %q", arguments, err, want)
 		}
 	}
 	for fields, want := range map[string]string{
@@ -69,7 +70,7 @@ func TestKubeletConfig(t *testing.T) {
 		file := kubeletFile(t, fields)
 		_, err := parse("--kubelet-config", file, "--nodes", "2", "--eviction-hard", "memory.available<1Mi")
 		if err == nil || !strings.Contains(err.Error(), "--kubelet-config "+file+": ") || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", fields, err)
+			t.Errorf("parse with --kubelet-config of %q = %v, want an error with --kubelet-config %s: and %q", fields, err, file, want)
 		}
 	}
 	if _, err := parse("--kubelet-config", "missing"); err == nil || !strings.Contains(err.Error(), "no such file") {

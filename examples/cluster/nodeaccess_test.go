@@ -211,7 +211,7 @@ func TestKubeletClient(t *testing.T) {
 		"/apis/rbac.authorization.k8s.io/v1/clusterroles",
 	} {
 		if code, got := api.ask(t, "GET", path); code != http.StatusForbidden {
-			t.Errorf("%s: %d %.200s", path, code, got)
+			t.Errorf("GET %s by the kubelet client certificate = %d %.200s, want 403", path, code, got)
 		}
 	}
 	if _, err := admin.Do(t.Context(), client.Request{Path: nodesPath + "node-1/proxy/pods"}); err != nil {
@@ -292,7 +292,7 @@ func TestExecByNodesProxy(t *testing.T) {
 		"/exec/default/web/c", "./exec/default/web/c", "x/../exec/default/web/c", "%2e/exec/default/web/c", "%252e%252e/exec", "pods/..%2fexec/default", `%5cexec`,
 	} {
 		if code, got := reader.ask(t, "GET", nodesPath+"node-1/proxy/"+path, webSocket); code != http.StatusBadRequest {
-			t.Errorf("%s: %d %s", path, code, got)
+			t.Errorf("GET proxy/%s by a reader = %d %s, want 400", path, code, got)
 		}
 	}
 }

@@ -147,7 +147,7 @@ func TestNoSecretInLogs(t *testing.T) {
 		t.Error("etcd was not heard at its highest verbosity")
 	}
 	for _, line := range planted.found(text) {
-		t.Errorf("%.300s", line)
+		t.Errorf("the log shows the %.300s", line)
 	}
 	// The search finds what is there.
 	for _, secret := range planted {

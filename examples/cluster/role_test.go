@@ -163,7 +163,7 @@ func TestJoinRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := run(t.Context(), o, io.Discard, testr.New(t)); err == nil || !strings.HasPrefix(err.Error(), "join: ") {
-			t.Errorf("%s %s: %v", flag, value, err)
+			t.Errorf("run with %s %s = %v, want an error that starts with %q", flag, value, err, "join: ")
 		}
 	}
 	if nodes, _, err := typed.Nodes(server.client(t)).List(t.Context(), "", metav1.ListOptions{}); err != nil || len(nodes) > 0 {

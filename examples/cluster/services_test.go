@@ -26,7 +26,8 @@ func TestNetworkNotice(t *testing.T) {
 			program.gateway = netip.MustParseAddr("10.199.0.1")
 		}
 		if got := program.networkNotice(); got != c.want {
-			t.Errorf("%+v: %q", c, got)
+			t.Errorf("networkNotice() with role %s, runtime %s, %d nodes, machines %t = %q, want %q",
+				c.role, c.runtime, c.nodes, c.machines, got, c.want)
 		}
 	}
 }

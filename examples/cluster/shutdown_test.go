@@ -30,10 +30,10 @@ func TestWatchShutdown(t *testing.T) {
 			}
 		}
 		if err := s.Stop(); err != nil {
-			t.Errorf("%s: %v", fields, err)
+			t.Errorf("Stop() with %q: %v", fields, err)
 		}
 		if len(lines) > 0 {
-			t.Errorf("%s: %s", fields, <-lines)
+			t.Errorf("watchShutdown with %q logs %q, want no such line", fields, <-lines)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestTokensOfPods(t *testing.T) {
 		}
 		payload, err := base64.RawURLEncoding.DecodeString(strings.Split(got.Status.Token, ".")[1])
 		if err != nil || json.Unmarshal(payload, &claims) != nil {
-			t.Fatalf("%s, %v", payload, err)
+			t.Fatalf("the payload of the token is %q (%v), want claims in JSON", payload, err)
 		}
 		warn := max(0, claims.Kubernetes.WarnAfter-claims.Issued)
 		if *got.Spec.ExpirationSeconds != test.told || claims.Expires-claims.Issued != test.holds || warn != test.warnAfter {

@@ -96,7 +96,7 @@ func TestMetricsRights(t *testing.T) {
 	} {
 		answer, err := api.Do(t.Context(), client.Request{Path: "/api/v1/nodes/node-1/proxy/" + path})
 		if err != nil || !strings.Contains(string(answer.Body), want) {
-			t.Errorf("%s: %s, %v", path, answer.Body, err)
+			t.Errorf("GET node-1/proxy/%s = %s, %v, want %q in the answer", path, answer.Body, err, want)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func TestInitialResources(t *testing.T) {
 		<-time.After(100 * time.Millisecond)
 	}
 	if got := made.Annotations[initialresources.Annotation]; got != "Initial Resources plugin set: cpu, memory request for container c" {
-		t.Errorf("%q", got)
+		t.Errorf("the annotation is %q, want %q", got, "Initial Resources plugin set: cpu, memory request for container c")
 	}
 	// What simulated containers use; a rate is off by the time of the measurement.
 	requests := made.Spec.Containers[0].Resources.Requests
@@ -71,7 +71,7 @@ func TestInitialResources(t *testing.T) {
 	says := podOf("says", "nginx:1.27")
 	says.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}
 	if made := create(says); made.Annotations[initialresources.Annotation] != "" || made.Spec.Containers[0].Resources.Requests.Cpu().Value() > 1 {
-		t.Errorf("%+v", made)
+		t.Errorf("Create(says) = %+v, want no annotation %s and at most 1 CPU requested", made, initialresources.Annotation)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestStatsByTheNodesProxy(t *testing.T) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s", answer.Body)
+			t.Fatalf("GET stats/summary of node-1 = %s, want only the pod web with a working set of %d bytes", answer.Body, 16<<20)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func run(t *testing.T, name string, arguments ...string) {
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("command(%s, %q) = %v, want nil", name, arguments, err)
 		}
 	})
 }
@@ -120,7 +120,7 @@ func awaitHealth(t *testing.T, url string) {
 			if answer.StatusCode == http.StatusOK {
 				return
 			}
-			t.Fatalf("%s: %s", url, answer.Status)
+			t.Fatalf("Get(%s) = %s, want 200 OK", url, answer.Status)
 		}
 		if time.Now().After(end) {
 			t.Fatal(err)
@@ -218,7 +218,8 @@ func TestHelp(t *testing.T) {
 		var out bytes.Buffer
 		err := command(t.Context(), name, []string{"--help"}, &out, io.Discard)
 		if err == nil || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "insecure-port") || strings.Contains(out.String(), "--controllers") {
-			t.Errorf("%s: %v %s", name, err, out.String())
+			t.Errorf("command(%s, --help) = %v with the output %s, want an error and %q in the output, not insecure-port or --controllers",
+				name, err, out.String(), want)
 		}
 	}
 }
@@ -307,11 +308,12 @@ func TestInstall(t *testing.T) {
 			data, err := os.ReadFile(file)
 			info, statErr := os.Stat(file)
 			if err != nil || statErr != nil || string(data) != fmt.Sprint(i) || info.Mode().Perm() != 0o755 {
-				t.Errorf("%s: %s %v %v", name, data, err, statErr)
+				t.Errorf("install %d: ReadFile(%s) = %q, %v and Stat = %v, %v, want %q of mode 0755",
+					i, file, data, err, info, statErr, fmt.Sprint(i))
 			}
 		}
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != len(names) {
-		t.Errorf("%v %v", entries, err)
+		t.Errorf("ReadDir(%s) = %v, %v, want %d entries", dir, entries, err, len(names))
 	}
 }

@@ -305,7 +305,7 @@ func TestIngress(t *testing.T) {
 
 	served, err := typed.Ingresses(p.plane.Client()).Get(t.Context(), "default", "shop")
 	if err != nil || served.Spec.IngressClassName == nil || *served.Spec.IngressClassName != "planekit" {
-		t.Errorf("%+v %v", served, err)
+		t.Errorf("Get(default/shop) = %+v, %v, want the class planekit", served, err)
 	}
 	planetest.Eventually(t, func() error {
 		served, err := typed.Ingresses(p.plane.Client()).Get(t.Context(), "default", "shop")
@@ -355,7 +355,7 @@ func (p *program) rollout(t *testing.T) {
 				body, err := io.ReadAll(answer.Body)
 				answer.Body.Close()
 				if err != nil || answer.StatusCode != 200 {
-					t.Errorf("%s %s %v", answer.Status, body, err)
+					t.Errorf("GET / of shop.example.com = %s %q, %v, want 200", answer.Status, body, err)
 					return
 				}
 			}

@@ -105,7 +105,7 @@ func TestProgram(t *testing.T) {
 		code, body := post(namespaced+c.path, c.body)
 		var pod corev1.Pod
 		if err := json.Unmarshal([]byte(body), &pod); err != nil || code != http.StatusCreated || strings.Contains(body, `"initializers"`) {
-			t.Fatalf("%s: %d %s %v", c.body, code, body, err)
+			t.Fatalf("POST %s to %s = %d %s, %v, want 201 with an object in JSON without initializers", c.body, c.path, code, body, err)
 		}
 		var names []string
 		for _, one := range pod.Spec.Containers {

@@ -69,7 +69,8 @@ status:
   currentMetrics: null
   desiredReplicas: 0
 ` {
-		t.Errorf("%+v", got)
+		t.Errorf("run(autoscale) with --memory=1 = %+v, want the YAML of an autoscaler other/web with 1Mi of memory and at most 3 replicas",
+			got)
 	}
 }
 
@@ -113,7 +114,8 @@ func TestAutoscaleFiles(t *testing.T) {
 	}
 	got := c.run("autoscale", "-f", path, "--max=2", "--dry-run=client", "-o", "yaml")
 	if documents := strings.Split(got.out, "---\n"); len(documents) != 2 || !strings.Contains(documents[1], "name: db") || len(c.asked) != 0 {
-		t.Errorf("%+v %s", got, c.asked)
+		t.Errorf("run(autoscale -f %s --dry-run=client -o yaml) = %+v and asked %s, want two documents, the second of db, and no request",
+			path, got, c.asked)
 	}
 	list := `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"}}]}`
 	c.check(c.run("autoscale", "-f", file(list), "--max=2"), result{0, autoscaled + "\n", ""})
@@ -149,7 +151,7 @@ func FuzzDecodeManifests(f *testing.F) {
 		}
 		for _, m := range all {
 			if m.Kind == "" || m.APIVersion == "" || m.Metadata.Name == "" {
-				t.Errorf("%+v", m)
+				t.Errorf("decodeManifests(%q) has %+v, want an apiVersion, a kind and a name", data, m)
 			}
 		}
 	})

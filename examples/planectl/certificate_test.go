@@ -50,7 +50,7 @@ func TestCertificate(t *testing.T) {
 	check(t, run("certificate", "deny", "ben", "ann"), result{1, "certificatesigningrequest.certificates.k8s.io/ben denied\n", "error: certificate signing request \"ann\" is already Approved\n"})
 	check(t, run("certificate", "approve"), result{1, "", "error: one or more CSRs must be specified as <name> or -f <filename>\n"})
 	if got := run("get", "csr"); !strings.HasPrefix(got.out, "NAME   AGE   SIGNERNAME") || !strings.Contains(got.out, "Approved") || !strings.Contains(got.out, "Denied") {
-		t.Errorf("%+v", got)
+		t.Errorf("run(get csr) = %+v, want the columns NAME   AGE   SIGNERNAME first, an Approved and a Denied", got)
 	}
 }
 
@@ -63,7 +63,8 @@ func TestToken(t *testing.T) {
 	check(t, run("token", "delete", "abcdef"), result{0, "bootstrap token \"abcdef\" deleted\n", ""})
 	check(t, run("token", "delete", "abcdef"), result{1, "", "error: join: revoke a token: there is no token abcdef\n"})
 	if got := run("token", "create", "--print-join-command"); !strings.HasPrefix(got.out, "--join "+server.URL+" --token ") || !strings.Contains(got.out, " --discovery-token-ca-cert-hash sha256:") {
-		t.Errorf("%+v", got)
+		t.Errorf("run(token create --print-join-command) = %+v, want --join %s --token first, then --discovery-token-ca-cert-hash sha256:",
+			got, server.URL)
 	}
 }
 

@@ -77,7 +77,7 @@ func TestExplainScheduling(t *testing.T) {
 	t.Run("tables", func(t *testing.T) {
 		for name, want := range map[string]string{"small": smallTable, "large": largeTable, "any": anyTable} {
 			if got := run(admin, name); got != (result{0, want[1:], ""}) {
-				t.Errorf("%s: %+v", name, got)
+				t.Errorf("run(explain-scheduling %s) = %+v, want code 0 and the output %s", name, got, want[1:])
 			}
 		}
 	})
@@ -104,7 +104,7 @@ func TestExplainScheduling(t *testing.T) {
 	t.Run("usage", func(t *testing.T) {
 		for _, args := range [][]string{{}, {"a", "b"}, {"any", "-o", "wide"}, {"none"}} {
 			if got := run(admin, args...); got.code != 1 || got.err == "" {
-				t.Errorf("%v: %+v", args, got)
+				t.Errorf("run(explain-scheduling %q) = %+v, want code 1 and an error text", args, got)
 			}
 		}
 	})
@@ -136,10 +136,10 @@ func explainAsData(t *testing.T, fits, refused result) {
 		t.Fatal(err)
 	}
 	if e.Pod != "any" || e.Namespace != "default" || e.Message != "" || len(e.Nodes) != 3 || e.Weights["NodeAffinity"] != 2 {
-		t.Errorf("%+v", e)
+		t.Errorf("the explanation is %+v, want it for default/any without a message, with 3 nodes and the weight 2 of NodeAffinity", e)
 	}
 	if n := e.Nodes[2]; n.Node != "node-2" || !n.Fits || n.Total == nil || *n.Total != 416 || n.Scores["LeastAllocated"] != 50 {
-		t.Errorf("%+v", n)
+		t.Errorf("the explanation is %s, want its third node to be node-2, which fits with total 416 and 50 of LeastAllocated", fits.out)
 	}
 	for _, want := range []string{
 		"message: '0/3 nodes are available: 1 Insufficient cpu,", "  predicate: NodeResourcesFit\n  reasons:\n  - Insufficient cpu\n", "- fits: false\n  node: node-1\n",
@@ -182,7 +182,7 @@ func explainAsJane(t *testing.T, p *planetest.Plane, run func(string, ...string)
 		t.Fatal(err)
 	}
 	if got := run(file, "any"); got.code != 1 || !strings.Contains(got.err, "Forbidden") {
-		t.Errorf("%+v", got)
+		t.Errorf("run(explain-scheduling any) by jane = %+v, want code 1 and a Forbidden", got)
 	}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "jane"}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"nodes", "pods"}, Verbs: []string{"get", "list"}}}}

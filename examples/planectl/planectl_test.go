@@ -211,7 +211,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("a dry run asked %s", c.asked)
 	}
 	if got := c.run("run", "x", "--image=nginx", "--restart=Never", "--dry-run=client", "-o", "yaml"); !strings.HasPrefix(got.out, "apiVersion: v1\nkind: Pod\n") {
-		t.Errorf("%+v", got)
+		t.Errorf("run(run x --restart=Never --dry-run=client -o yaml) = %+v, want the YAML of a v1 Pod", got)
 	}
 	c.check(c.run("run", "web", "--image=nginx", "--port=80", "--expose", "--dry-run=client"),
 		result{0, "service/web created (dry run)\ndeployment.apps/web created (dry run)\n", ""})
@@ -257,7 +257,8 @@ func TestDelete(t *testing.T) {
 	}
 	if got := c.run("delete", "po/web", "--force", "--wait=false"); got.out != "pod \"web\" force deleted from shop namespace\n" ||
 		!strings.HasPrefix(got.err, "Warning: Immediate deletion") || !strings.Contains(c.asked[0], `"gracePeriodSeconds":0`) {
-		t.Errorf("%+v %s", got, c.asked)
+		t.Errorf("run(delete po/web --force --wait=false) = %+v and asked %s, want web force deleted, a warning and gracePeriodSeconds 0",
+			got, c.asked)
 	}
 	c.answers["DELETE /api/v1/nodes/a"] = `{"kind":"Status","status":"Success","details":{"uid":"n"}}`
 	c.check(c.run("delete", "node", "a"), result{0, "node \"a\" deleted\n", ""})
@@ -280,11 +281,11 @@ func TestKubeconfigIsFound(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	c.check(run(missing+string(filepath.ListSeparator)+c.kubeconfig, ""), found)
 	if got := run(missing, ""); got.code != 1 || !strings.Contains(got.err, missing) {
-		t.Errorf("%+v", got)
+		t.Errorf("run(get nodes) with KUBECONFIG=%s = %+v, want code 1 and an error that names the file", missing, got)
 	}
 	home := t.TempDir()
 	if got := run("", home); got.code != 1 || !strings.Contains(got.err, filepath.Join(home, ".kube", "config")) {
-		t.Errorf("%+v", got)
+		t.Errorf("run(get nodes) with the home %s = %+v, want code 1 and an error that names .kube/config there", home, got)
 	}
 	data, err := os.ReadFile(c.kubeconfig)
 	if err != nil {
@@ -313,7 +314,7 @@ func TestErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := c.run("get", "pods"); got.code != 1 || !strings.HasPrefix(got.err, "The connection to the server was refused") {
-		t.Errorf("%+v", got)
+		t.Errorf("run(get pods) without a server = %+v, want code 1 and The connection to the server was refused", got)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -37,11 +37,11 @@ func TestAgainstAServer(t *testing.T) {
 	check(run("run", "nginx", "--image=nginx"), result{1, "", "Error from server (AlreadyExists): deployments.apps \"nginx\" already exists\n"})
 	if got := run("run", "nginx_1", "--image=nginx", "--restart=Never"); got.code != 1 || strings.Count(got.err, "\n* ") != 2 ||
 		!strings.HasPrefix(got.err, "The Pod \"nginx_1\" is invalid: \n* metadata.name: Invalid value: ") {
-		t.Errorf("%+v", got)
+		t.Errorf("run(run nginx_1 --restart=Never) = %+v, want code 1 and two reasons why the Pod is invalid, metadata.name first", got)
 	}
 	if got := run("run", "x", "--image=nginx", "--restart=Never", "--labels=a=b/c"); got.code != 1 ||
 		!strings.HasPrefix(got.err, "The Pod \"x\" is invalid: metadata.labels: Invalid value: ") {
-		t.Errorf("%+v", got)
+		t.Errorf("run(run x --restart=Never --labels=a=b/c) = %+v, want code 1 and one reason why the Pod is invalid, metadata.labels", got)
 	}
 	check(run("run", "pi", "--image=perl", "--restart=OnFailure"), result{0, "job.batch/pi created\n", ""})
 	check(run("run", "shell", "--image=busybox", "--restart=Never"), result{0, "pod/shell created\n", ""})
@@ -49,11 +49,11 @@ func TestAgainstAServer(t *testing.T) {
 	check(run("delete", "pod", "doubtful", "--now"), result{0, "pod \"doubtful\" deleted from default namespace\n", ""})
 	check(run("get", "deploy/nginx", "pod/shell", "-o", "name"), result{0, "deployment.apps/nginx\npod/shell\n", ""})
 	if got := run("get", "deploy", "-o", "wide"); !strings.HasPrefix(got.out, "NAME    READY   UP-TO-DATE   AVAILABLE   AGE") || !strings.Contains(got.out, "nginx   0/3") {
-		t.Errorf("%+v", got)
+		t.Errorf("run(get deploy -o wide) = %+v, want the columns NAME, READY, UP-TO-DATE, AVAILABLE, AGE first and nginx with 0/3", got)
 	}
 	check(run("scale", "deploy/nginx", "--replicas=5"), result{0, "deployment.apps/nginx scaled\n", ""})
 	if got := run("get", "deploy/nginx", "-o", "yaml"); !strings.Contains(got.out, "\n  replicas: 5\n") {
-		t.Errorf("%+v", got)
+		t.Errorf("run(get deploy/nginx -o yaml) = %+v, want replicas: 5 in the output", got)
 	}
 	check(run("autoscale", "deploy/nginx", "--min=2", "--max=5", "--cpu=70%", "--dry-run=server"),
 		result{0, "horizontalpodautoscaler.autoscaling/nginx autoscaled (server dry run)\n", ""})

@@ -57,7 +57,8 @@ func TestRun(t *testing.T) {
 		outputs = append(outputs, out.String()+string(svg))
 	}
 	if outputs[0] != outputs[1] || !strings.Contains(outputs[0], "least") || !strings.Contains(outputs[0], "nodes in use, mean") {
-		t.Errorf("%s\n%s", outputs[0], outputs[1])
+		t.Errorf("run(-plot -preempt) = %s\nand then %s\nwant the same twice, with %q and %q",
+			outputs[0], outputs[1], "least", "nodes in use, mean")
 	}
 }
 
@@ -85,7 +86,7 @@ func TestCluster(t *testing.T) {
 		var out bytes.Buffer
 		args := append(test.args, "-policies", "default", "-plot", filepath.Join(dir, "plot.svg"))
 		if err := run(t.Context(), args, &out); err != nil || !strings.Contains(out.String(), test.want) {
-			t.Errorf("%v: %v\n%s", args, err, out.String())
+			t.Errorf("run(%q) = %v with the output %s\nwant nil and %q in the output", args, err, out.String(), test.want)
 		}
 	}
 	for _, args := range [][]string{{"-policies", "best"}, {"-trace", filepath.Join(dir, "none")}, {"-cluster", filepath.Join(dir, "none")}, {"-x"}} {

@@ -17,7 +17,7 @@ func TestBrokenIdentity(t *testing.T) {
 		}
 		opened, err := Open(dir)
 		if repaired != (err == nil) || err != nil && !strings.Contains(err.Error(), path) {
-			t.Errorf("%q: %v", content, err)
+			t.Errorf("Open with the identity %q = %v, want repaired %t and an error to name %s", content, err, repaired, path)
 		}
 		if err == nil {
 			fmt.Fprintln(t.Output(), opened.id)

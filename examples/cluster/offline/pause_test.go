@@ -20,7 +20,7 @@ func TestPauseIsAnExecutable(t *testing.T) {
 		}
 		file, err := elf.NewFile(bytes.NewReader(binary))
 		if err != nil {
-			t.Fatalf("%s: %v", arch, err)
+			t.Fatalf("elf.NewFile of the binary for %s: %v", arch, err)
 		}
 		if file.Type != elf.ET_EXEC || len(file.Progs) != 1 || file.Entry != file.Progs[0].Vaddr+120 {
 			t.Errorf("%s: unexpected file %+v", arch, file.FileHeader)

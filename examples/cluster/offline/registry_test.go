@@ -63,7 +63,7 @@ func pull(t *testing.T, registry, repository, tag string) int {
 	t.Helper()
 	code, body := get(t, registry+"/v2/"+repository+"/manifests/"+tag)
 	if code != http.StatusOK {
-		t.Fatalf("%s:%s: %d %s", repository, tag, code, body)
+		t.Fatalf("GET the manifest of %s:%s = %d %s, want 200", repository, tag, code, body)
 	}
 	type blob struct {
 		Digest string

@@ -219,7 +219,7 @@ func TestWebsocket(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, got, err := c.ReadMessage(); err != nil || string(got) != text {
-			t.Fatalf("%q %v", got, err)
+			t.Fatalf("ReadMessage() = %q, %v, want %q", got, err, text)
 		}
 	}
 }
@@ -262,7 +262,7 @@ func TestStorm(t *testing.T) {
 		body, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		if text := string(body); err != nil || answer.StatusCode != 200 || text != "web" && text != "other" {
-			t.Fatalf("%d %q %v", answer.StatusCode, text, err)
+			t.Fatalf("Get(%s) = %d %q, %v, want 200 with web or other", at, answer.StatusCode, text, err)
 		}
 	}
 	close(stop)
@@ -281,6 +281,6 @@ func TestRolledOut(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}}, gone)
 	if code, body := send(t, request(t, "POST", "http://"+at, "hello")); code != 200 || body != "new" {
-		t.Errorf("%d %q", code, body)
+		t.Errorf("POST / = %d %q, want 200 and new", code, body)
 	}
 }

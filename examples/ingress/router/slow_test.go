@@ -152,7 +152,7 @@ func TestTakesItsTime(t *testing.T) {
 		reader := bufio.NewReader(conn)
 		for _, path := range []string{"/slow", "/stream", "/slow"} {
 			if code, _ := exchange(t, conn, reader, "POST "+path+" HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody"); code != http.StatusOK {
-				t.Errorf("%s: %d", path, code)
+				t.Errorf("POST %s = %d, want 200", path, code)
 			}
 			time.Sleep(10 * time.Minute)
 			if code, _ := exchange(t, conn, reader, "HEAD /slow HTTP/1.1\r\nHost: a\r\n\r\n"); code != http.StatusOK {
@@ -195,7 +195,7 @@ func TestIdleWebsocket(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, got, err := c.ReadMessage(); err != nil || string(got) != text {
-				t.Fatalf("%q %v", got, err)
+				t.Fatalf("after an idle hour ReadMessage() = %q, %v, want %q", got, err, text)
 			}
 		}
 	})

@@ -125,7 +125,8 @@ func TestHosts(t *testing.T) {
 	problems := table.Problems()
 	if len(problems) != 1 || problems[0].Reason != "Conflict" || problems[0].Ingress.Name != "second" ||
 		problems[0].Message != `path "/x" of host "a.example.com" belongs to ingress default/first already` {
-		t.Errorf("%+v", problems)
+		t.Errorf("Problems() = %+v, want one Conflict of ingress second: %s", problems,
+			`path "/x" of host "a.example.com" belongs to ingress default/first already`)
 	}
 }
 
@@ -138,7 +139,7 @@ func TestUnsupported(t *testing.T) {
 		t.Errorf("it leads to %v", b)
 	}
 	if p := table.Problems(); len(p) != 1 || p[0].Reason != "UnsupportedBackend" || p[0].Message != "the backend Bucket b is not a service: it has no effect" {
-		t.Errorf("%+v", p)
+		t.Errorf("Problems() = %+v, want one UnsupportedBackend: the backend Bucket b is not a service: it has no effect", p)
 	}
 }
 
@@ -186,7 +187,7 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 	if p := table.Problems(); len(p) != 1 || p[0].Ingress != b {
-		t.Errorf("%+v", p)
+		t.Errorf("Problems() = %+v, want one of the ingress b", p)
 	}
 }
 
@@ -204,7 +205,7 @@ func TestEndpoints(t *testing.T) {
 	got := router.Endpoints(service, []*discoveryv1.EndpointSlice{slice("10.0.0.2", "!10.0.0.3"), slice("10.0.0.1", "10.0.0.2")})
 	want := []string{"10.0.0.1:8080", "10.0.0.2:8080"}
 	if len(got) != 2 || !slices.Equal(got["80"], want) || !slices.Equal(got["web"], want) {
-		t.Errorf("%v", got)
+		t.Errorf("Endpoints() = %v, want %v for 80 and for web, and no more", got, want)
 	}
 }
 
