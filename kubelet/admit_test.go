@@ -143,7 +143,7 @@ func TestRestartKeepsRoom(t *testing.T) {
 		time.Sleep(time.Minute)
 		for _, name := range []string{"old-0", "old-1", "old-2", "new-3"} {
 			if pod := r.api.await(t, name, "running", running); pod.Status.ContainerStatuses[0].RestartCount != 0 {
-				t.Errorf("%s: %+v", name, pod.Status)
+				t.Errorf("after restarts of the kubelet the pod %s has status %+v, want no restart of its container", name, pod.Status)
 			}
 		}
 		// The runtime knows what ran, also if the API was never told.
@@ -193,7 +193,7 @@ func TestRuntimeComesLate(t *testing.T) {
 		r.start()
 		r.api.await(t, "a-first", "refused", failed("OutOfcpu", "Pod was rejected: Node didn't have enough resource: cpu, requested: 1000, used: 2000, capacity: 2000"))
 		if pod := r.api.await(t, "old", "running", running); pod.Status.ContainerStatuses[0].RestartCount != 0 {
-			t.Errorf("%+v", pod.Status)
+			t.Errorf("after a restart of the kubelet the pod old has status %+v, want no restart of its container", pod.Status)
 		}
 		r.stop()
 	})
@@ -407,7 +407,8 @@ func TestAdmissionConfig(t *testing.T) {
 			config := r.config
 			change(&config)
 			if _, err := kubelet.New(config); err == nil {
-				t.Errorf("%+v", config)
+				t.Errorf("New with AllowedUnsafeSysctls %q and Shutdown %+v = nil, want an error",
+					config.AllowedUnsafeSysctls, config.Shutdown)
 			}
 		}
 	})

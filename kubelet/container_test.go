@@ -112,7 +112,7 @@ func TestSubPaths(t *testing.T) {
 			t.Fatalf("%s is not mounted", path)
 		}
 		if text, err := os.ReadFile(c.Mounts[i].HostPath); err != nil || string(text) != want {
-			t.Errorf("%s: %s %v", path, text, err)
+			t.Errorf("ReadFile of what is mounted at %s = %q, %v, want %q", path, text, err, want)
 		}
 	}
 	// Nothing stays mounted.

@@ -182,7 +182,7 @@ func (r *rig) does(t *testing.T, c container, command, path string) string {
 	t.Helper()
 	got, ok := r.act(t, c, command, path)
 	if !ok {
-		t.Errorf("%s %s: %s", command, path, got)
+		t.Errorf("%s %s in the container fails with %q, want exit code 0", command, path, got)
 	}
 	return got
 }

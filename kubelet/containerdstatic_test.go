@@ -213,7 +213,7 @@ func containerdStandalone(t *testing.T, r *rig) {
 		t.Fatal(err)
 	}
 	if err := node.Wait(); err != nil {
-		t.Errorf("%v: %s", err, said)
+		t.Errorf("the kubelet ends with %v after SIGTERM, want exit code 0; it says %s", err, said)
 	}
 	r.awaitStatic(t, "standalone")
 	nothingLeft(t, root+"/")

@@ -13,7 +13,7 @@ func TestPullPolicy(t *testing.T) {
 		"r:5000/nginx": corev1.PullAlways, "nginx@sha256:0": corev1.PullIfNotPresent,
 	} {
 		if got := (&neededImage{reference: image}).pullPolicy(); got != want {
-			t.Errorf("%s: %s", image, got)
+			t.Errorf("pullPolicy of %s = %s, want %s", image, got, want)
 		}
 	}
 }

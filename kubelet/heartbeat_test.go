@@ -25,7 +25,7 @@ func TestHeartbeat(t *testing.T) {
 		c := r.config
 		c.Heartbeat = h
 		if _, err := kubelet.New(c); err == nil || !strings.Contains(err.Error(), "Heartbeat has a negative field") {
-			t.Errorf("%+v: %v", h, err)
+			t.Errorf("New with %+v = %v, want an error with %q", h, err, "Heartbeat has a negative field")
 		}
 	}
 }

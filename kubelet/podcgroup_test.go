@@ -207,7 +207,7 @@ func TestReservedCgroups(t *testing.T) {
 		sharesAre(t, g, top+"/kube", 256)
 		for path, memory := range map[string]int64{r.config.CgroupRoot: 2 << 30, top + "/system": 1 << 30, top + "/kube": 0} {
 			if l, err := g.Limits(path); err != nil || l.Memory != memory {
-				t.Errorf("%s: %+v %v", path, l, err)
+				t.Errorf("Limits(%s) = %+v, %v, want memory %d", path, l, err, memory)
 			}
 		}
 		if got := processLimit(t, g, top+"/system"); got != "1000" {

@@ -180,7 +180,7 @@ func TestNodeCredentials(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if !slices.Equal(tried, []string{"pod", "node"}) {
-		t.Errorf("%q", tried)
+		t.Errorf("the image is pulled by the users %q, want pod, then node", tried)
 	}
 }
 

@@ -212,7 +212,7 @@ func TestRestartAllSurvivesRestart(t *testing.T) {
 			r.start()
 			pod := r.api.await(t, "web", "restarted", allRun(1))
 			if r.sandboxes()[0].Id != sandbox || pod.Status.Phase != corev1.PodRunning {
-				t.Errorf("%s, %v", pod.Status.Phase, r.sandboxes())
+				t.Errorf("the pod has phase %s and sandboxes %v, want Running and %s first", pod.Status.Phase, r.sandboxes(), sandbox)
 			}
 		})
 	}

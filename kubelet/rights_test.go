@@ -47,7 +47,7 @@ func TestUserNamespaces(t *testing.T) {
 	}
 	file := filepath.Join(r.config.Root, "pods", string(created.UID), "userns")
 	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), `"length":65536`) {
-		t.Errorf("%s, %v", text, err)
+		t.Errorf("ReadFile(%s) = %q, %v, want %s in it", file, text, err, `"length":65536`)
 	}
 
 	r.stop()
@@ -133,12 +133,13 @@ func TestReportedRights(t *testing.T) {
 	disabled, enabled := corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyEnabled
 	want := []*corev1.RecursiveReadOnlyMode{nil, &disabled, &enabled}
 	if len(status.VolumeMounts) != len(want) {
-		t.Fatalf("%+v", status.VolumeMounts)
+		t.Fatalf("the container has the volume mounts %+v, want %d", status.VolumeMounts, len(want))
 	}
 	for i, m := range status.VolumeMounts {
 		if m.Name != "data" || m.MountPath != pod.Spec.Containers[0].VolumeMounts[i].MountPath || m.ReadOnly != (i > 0) ||
 			(m.RecursiveReadOnly == nil) != (want[i] == nil) || want[i] != nil && *m.RecursiveReadOnly != *want[i] {
-			t.Errorf("%+v", m)
+			t.Errorf("volume mount %d is %+v, want data at %s with ReadOnly %t and RecursiveReadOnly %v",
+				i, &m, pod.Spec.Containers[0].VolumeMounts[i].MountPath, i > 0, []any{nil, disabled, enabled}[i])
 		}
 	}
 }

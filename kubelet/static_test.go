@@ -81,10 +81,11 @@ func TestStaticPods(t *testing.T) {
 	mirror := r.api.await(t, "web", "running", running)
 	owner := mirror.OwnerReferences[0]
 	if mirror.Annotations[corev1.MirrorPodAnnotationKey] != "h1" || owner.Kind != "Node" || owner.Name != "node-1" || !*owner.Controller {
-		t.Errorf("%+v", mirror.ObjectMeta)
+		t.Errorf("the mirror pod has annotations %v and owner %v, want %s: h1 and the controlling Node node-1",
+			mirror.Annotations, &owner, corev1.MirrorPodAnnotationKey)
 	}
 	if mirror.Status.PodIP != "10.9.0.2" || mirror.Status.StartTime == nil || condition(mirror, corev1.PodScheduled) != corev1.ConditionTrue {
-		t.Errorf("%+v", mirror.Status)
+		t.Errorf("the mirror pod has status %+v, want IP 10.9.0.2, a start time and PodScheduled True", mirror.Status)
 	}
 	r.awaitSandboxes("h1")
 	container := r.containers()[0].Id
@@ -155,7 +156,7 @@ func TestStaticPodReplaced(t *testing.T) {
 	r.awaitSandboxes("h0")
 	// The pod in the API stays until a client deletes it.
 	if pod := r.api.await(t, "web", "there", func(p *corev1.Pod) bool { return p != nil }); pod.UID != old.UID {
-		t.Errorf("%+v", pod.ObjectMeta)
+		t.Errorf("the pod web has UID %s, want %s", pod.UID, old.UID)
 	}
 	r.api.delete("web", 30)
 	r.api.await(t, "web", "shown", func(p *corev1.Pod) bool { return running(p) && p.UID != old.UID })
@@ -246,7 +247,7 @@ func TestMirrorPodsDoNotRun(t *testing.T) {
 	created := r.api.create(claims)
 	pod := r.api.await(t, "claims", "running", running)
 	if pod.UID != created.UID {
-		t.Errorf("%+v", pod)
+		t.Errorf("the pod claims has UID %s, want %s as created", pod.UID, created.UID)
 	}
 	r.awaitSandboxes(string(created.UID))
 	r.api.delete("claims", 1)

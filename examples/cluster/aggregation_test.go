@@ -178,7 +178,7 @@ func forgeries(t *testing.T, config string, e *extension) {
 		}
 		response, err := test.transport.RoundTrip(r)
 		if err != nil {
-			t.Fatalf("%s: %s %s: %v", what, test.method, test.url+widgetsPath, err)
+			t.Fatalf("RoundTrip of %s (%s %s): %v", what, test.method, test.url+widgetsPath, err)
 		}
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()

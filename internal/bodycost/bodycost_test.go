@@ -150,7 +150,7 @@ func FuzzProtobuf(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, ours := types.Protobuf(context.Background(), data, reflect.TypeFor[*corev1.Pod](), limits)
 		if err := (&corev1.Pod{}).Unmarshal(data); err == nil && ours != nil && !errors.Is(ours, jsonscan.ErrTooDeep) && !errors.Is(ours, bodycost.ErrMalformed) {
-			t.Errorf("%q: %v", data, ours)
+			t.Errorf("Protobuf(%q) = %v, want nil, ErrTooDeep or ErrMalformed, as Unmarshal takes it", data, ours)
 		}
 	})
 }
@@ -162,11 +162,11 @@ func FuzzJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, ours := types.JSON(context.Background(), data, reflect.TypeFor[*corev1.Pod](), limits)
 		if err := json.Unmarshal(data, &corev1.Pod{}); err == nil && ours != nil && !errors.Is(ours, jsonscan.ErrTooDeep) {
-			t.Errorf("%q: %v", data, ours)
+			t.Errorf("JSON(%q) = %v, want nil or ErrTooDeep, as Unmarshal takes it", data, ours)
 		}
 		if err := (&unstructured.Unstructured{}).UnmarshalJSON(data); err == nil {
 			if _, err := bodycost.Dynamic(context.Background(), data, limits); err != nil && !errors.Is(err, jsonscan.ErrTooDeep) {
-				t.Errorf("%q: %v", data, err)
+				t.Errorf("Dynamic(%q) = %v, want nil or ErrTooDeep, as UnmarshalJSON takes it", data, err)
 			}
 		}
 	})

@@ -26,7 +26,7 @@ func TestQuantities(t *testing.T) {
 		body := fmt.Sprintf(`{"metadata": {"labels": {"commit": "7e20391"}}, "spec": {"containers": [{"resources": {"requests": {"cpu": %s}}}]}}`, text)
 		_, err := types.JSON(t.Context(), []byte(body), of, limits)
 		if errors.Is(err, bodycost.ErrQuantity) != refused || !refused && err != nil {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("JSON of a pod that requests the cpu %s = %v, want ErrQuantity %t and no other error", text, err, refused)
 		}
 		var plain string
 		if json.Unmarshal([]byte(text), &plain) != nil || plain == "" {

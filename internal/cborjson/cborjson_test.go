@@ -107,7 +107,7 @@ func TestLimits(t *testing.T) {
 		"many pieces of text": "\x7f" + strings.Repeat("\x60", 1<<20) + "\xff",
 	} {
 		if _, err := ToJSON([]byte(data), limits); !errors.Is(err, ErrTooMuch) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("ToJSON(%s) = %v, want ErrTooMuch", name, err)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func TestLongText(t *testing.T) {
 	for text, length := range map[string]int{"abc": 3, "\x01\x02": 12, `"\`: 4, "é": 2} {
 		data := append([]byte{0x81, 0x60 | byte(len(text))}, text...)
 		if got, err := ToJSON(data, Limits{Depth: 2, Items: 4, Text: length}); err != nil || len(got) != length+len("[\"\"]\n") {
-			t.Errorf("%q: %s, %v", text, got, err)
+			t.Errorf("ToJSON of [%q] with at most %d bytes of text = %q, %v, want %d bytes", text, length, got, err, length+len("[\"\"]\n"))
 		}
 		if _, err := ToJSON(data, Limits{Depth: 2, Items: 4, Text: length - 1}); !errors.Is(err, ErrTooLong) {
 			t.Errorf("%q in %d bytes: %v", text, length-1, err)
@@ -144,7 +144,7 @@ func FuzzToJSON(f *testing.F) {
 		}
 		var tree any
 		if err := json.Unmarshal(text, &tree); err != nil {
-			t.Fatalf("%q: %v", text, err)
+			t.Fatalf("ToJSON(%x) = %q, want JSON that Unmarshal takes: %v", data, text, err)
 		}
 		c := checker{data: data, limits: limits}
 		if ok, err := c.item(0); !ok || err != nil || len(c.data) > 0 || c.items < count(tree) {

@@ -99,7 +99,7 @@ func TestLimits(t *testing.T) {
 		return c.Post(t.Context(), nil, time.Second, 1<<20)
 	}
 	if answer, err := post("/redirect", 0); err != nil || answer.Code != http.StatusFound {
-		t.Errorf("%+v %v", answer, err)
+		t.Errorf("Post to /redirect = %+v, %v, want code 302", answer, err)
 	}
 	if _, err := post("/endless", 0); err == nil || !strings.Contains(err.Error(), "larger than 1048576 bytes") {
 		t.Error(err)

@@ -71,7 +71,7 @@ func decoded(t *testing.T, text []byte) (v any) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	if err := d.Decode(&v); err != nil {
-		t.Fatalf("%q: %v", text, err)
+		t.Fatalf("Decode(%q): %v", text, err)
 	}
 	return v
 }

@@ -58,7 +58,7 @@ func TestFind(t *testing.T) {
 	} {
 		path, err := jsonpath.Parse(text)
 		if err != nil {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("Parse(%q): %v", text, err)
 			continue
 		}
 		data, _ := json.Marshal(path.Find(v))

@@ -31,15 +31,15 @@ func TestProgramsCost(t *testing.T) {
 	} {
 		ast, err := kubecel.Compile(context.Background(), env, expression)
 		if err != nil {
-			t.Fatalf("%s: %v", expression, err)
+			t.Fatalf("kubecel.Compile(%s): %v", expression, err)
 		}
 		program, err := kubecel.Program(env, ast)
 		if err != nil {
-			t.Fatalf("%s: %v", expression, err)
+			t.Fatalf("kubecel.Program(%s): %v", expression, err)
 		}
 		whole, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.CostTracking(kubecel.Costs()), cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)))
 		if err != nil {
-			t.Fatalf("%s: %v", expression, err)
+			t.Fatalf("env.Program(%s): %v", expression, err)
 		}
 		got, gotDetails, gotErr := program.Eval(self)
 		want, wantDetails, wantErr := whole.Eval(self)

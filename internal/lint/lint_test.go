@@ -52,7 +52,7 @@ func TestFormat(t *testing.T) {
 	sources(t, func(path string, source []byte) {
 		formatted, err := format.Source(source)
 		if err != nil {
-			t.Errorf("%s: %v", path, err)
+			t.Errorf("format.Source(%s): %v", path, err)
 		} else if !bytes.Equal(source, formatted) {
 			t.Errorf("%s: not formatted by gofmt", path)
 		}

@@ -68,7 +68,7 @@ func TestEveryVolume(t *testing.T) {
 		v := corev1.Volume{Name: "v"}
 		reflect.ValueOf(&v.VolumeSource).Elem().Field(i).Set(reflect.New(sources.Field(i).Type.Elem()))
 		if _, err := Find(&corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{v}}}); err != nil {
-			t.Errorf("%s: %v", sources.Field(i).Name, err)
+			t.Errorf("Find of a pod with a volume of %s: %v", sources.Field(i).Name, err)
 		}
 	}
 	projections := reflect.TypeFor[corev1.VolumeProjection]()

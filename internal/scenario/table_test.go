@@ -21,7 +21,7 @@ func TestCompare(t *testing.T) {
 	} {
 		err := compare(parseTable(test.want), parseTable(printed))
 		if (err == nil) != test.ok {
-			t.Errorf("%s: %v", test.name, err)
+			t.Errorf("compare with the table of %s, %q = %v, want a match %t", test.name, test.want, err, test.ok)
 		}
 	}
 	if err := compare(parseTable(""), parseTable("")); err != nil {

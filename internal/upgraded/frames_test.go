@@ -95,7 +95,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		for i, data := range [][]byte{c.data, c.answer, c.data, c.answer} {
 			if found, err := c.parser.parse(data); found != (i%2 == 1) || err != nil {
-				t.Errorf("%s, %d: %v, %v", name, i, found, err)
+				t.Errorf("%s: call %d of parse = %v, %v, want %v, nil", name, i, found, err, i%2 == 1)
 			}
 		}
 	}

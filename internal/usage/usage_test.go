@@ -175,7 +175,7 @@ func TestScopes(t *testing.T) {
 			{ScopeName: test.scope, Operator: test.operator, Values: test.values}}}}
 		got, err := usage.For(schema.GroupResource{Resource: "pods"}).In(&spec, test.pod)
 		if got != test.want || err != nil {
-			t.Errorf("%d: %s %s %v: %t, %v", i, test.scope, test.operator, test.values, got, err)
+			t.Errorf("test %d: In(%s %s %v) = %t, %v, want %t", i, test.scope, test.operator, test.values, got, err, test.want)
 		}
 	}
 	// Objects of a kind without scopes are in none.

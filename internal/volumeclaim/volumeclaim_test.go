@@ -175,7 +175,7 @@ func TestFitsNode(t *testing.T) {
 			{Key: "metadata.name", Operator: "Exists"}}}), false},
 	} {
 		if got := FitsNode(test.v, node) == nil; got != test.fits {
-			t.Errorf("%s: %t", name, got)
+			t.Errorf("FitsNode of the volume with %s and %v fits %t, want %t", name, node, got, test.fits)
 		}
 	}
 }

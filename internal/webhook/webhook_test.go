@@ -68,7 +68,7 @@ func TestAsk(t *testing.T) {
 	s := start(t, webhook.Config{URL: server.URL, TLS: server.TLS, BearerToken: "t0ken"})
 	for _, word := range []string{"", "hello", "\"<ü>\n"} {
 		if got, err := ask(t.Context(), s, word); got != word || err != nil {
-			t.Errorf("%q: %q, %v", word, got, err)
+			t.Errorf("ask(%q) = %q, %v, want the word back", word, got, err)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func TestNoAnswer(t *testing.T) {
 			s := start(t, webhook.Config{URL: server.URL, TLS: server.TLS, BearerToken: "s3cret", Timeout: timeout})
 			got, err := ask(t.Context(), s, "s3cret")
 			if err == nil || got != "" || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "s3cret") {
-				t.Errorf("%q, %v", got, err)
+				t.Errorf("ask(s3cret) = %q, %v, want an error with %q and without s3cret", got, err, test.want)
 			}
 			if n := asked.Load(); n != 1 {
 				t.Errorf("asked %d times", n)
@@ -173,7 +173,7 @@ func TestCertificates(t *testing.T) {
 		before := server.Connections.Load()
 		got, err := ask(t.Context(), start(t, webhook.Config{URL: server.URL, TLS: c}), "a")
 		if _, ok := errors.AsType[*tls.CertificateVerificationError](err); !ok || got != "" {
-			t.Errorf("%s: %q, %v", name, got, err)
+			t.Errorf("ask with %s = %q, %v, want a CertificateVerificationError", name, got, err)
 		}
 		if n := server.Connections.Load() - before; n != 1 {
 			t.Errorf("%s: %d connections: no certificate gets better by trying again", name, n)
@@ -195,7 +195,7 @@ func TestClientCertificates(t *testing.T) {
 		"another": {RootCAs: server.Roots, Certificates: other.TLS.Certificates},
 	} {
 		if got, err := ask(t.Context(), start(t, webhook.Config{URL: server.URL, TLS: c}), "a"); err == nil || got != "" {
-			t.Errorf("%s: %q, %v", name, got, err)
+			t.Errorf("ask with the client certificate %s = %q, %v, want an error", name, got, err)
 		}
 	}
 	if n := asked.Load(); n > 0 {
@@ -217,7 +217,7 @@ func TestNewRefuses(t *testing.T) {
 		"a token with space": {URL: "https://example.com", BearerToken: "s3cret s3cret"},
 	} {
 		if _, err := webhook.New(c); err == nil || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("New with %s = %v, want an error without s3cret", name, err)
 		}
 	}
 }

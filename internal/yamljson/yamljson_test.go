@@ -59,7 +59,7 @@ func TestYAMLRefusals(t *testing.T) {
 		"ended":   {ended, strings.Repeat("- a\n", 10_000), "canceled"},
 	} {
 		if _, _, err := Convert(c.ctx, []byte(c.text), limits, false); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("Convert(%s) = %v, want an error with %q", name, err, c.want)
 		}
 	}
 }

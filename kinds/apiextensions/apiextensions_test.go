@@ -33,7 +33,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	data, err := json.Marshal(&d)
 	if err != nil || string(data) != sample {
-		t.Errorf("%v\n%s\n%s", err, data, sample)
+		t.Errorf("Marshal of the sample = %v\ngot  %s\nwant %s", err, data, sample)
 	}
 }
 
@@ -71,7 +71,7 @@ func FuzzSchema(f *testing.F) {
 			err = json.Unmarshal(text, &again)
 		}
 		if err != nil {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("Marshal of %q as a definition = %s, want JSON that Unmarshal takes: %v", data, text, err)
 		}
 	})
 }
@@ -97,7 +97,7 @@ func TestPack(t *testing.T) {
 			t.Errorf("packed to %v and %v", packed.Spec, same.Spec)
 		}
 		if got, err := json.Marshal(&packed); err != nil || string(got) != string(want) {
-			t.Errorf("%v\n%s\n%s", err, got, want)
+			t.Errorf("Marshal of the packed definition = %v\ngot  %s\nwant %s", err, got, want)
 		}
 		if got, err := packed.Unpacked(); err != nil || !reflect.DeepEqual(*got, d) {
 			t.Errorf("%v: unpacked to %v", err, got)

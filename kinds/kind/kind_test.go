@@ -80,6 +80,6 @@ func TestDefineKeeps(t *testing.T) {
 	k.NewList = func() runtime.Object { return &widgetList{} }
 	k = kind.Define(k)
 	if _, ok := k.NewList().(*widgetList); !ok || k.New().Color != "red" {
-		t.Errorf("%T %+v", k.NewList(), k.New())
+		t.Errorf("after Define NewList() = %T and New() = %+v, want a *widgetList and the color red", k.NewList(), k.New())
 	}
 }

@@ -268,7 +268,7 @@ func TestConversion(t *testing.T) {
 	}
 	to := obj.(*Lamp)
 	if !slices.Equal(to.Colors, []string{"red", "blue"}) || to.Name != "one" || to.Finalizers[0] != "a" {
-		t.Errorf("%+v", to)
+		t.Errorf("To(%+v) = %+v, want name one, colors red and blue and finalizer a", from, to)
 	}
 	to.Finalizers[0] = "b"
 	if len(to.Annotations) != 0 || from.Annotations[colorsKey] == "" || from.Finalizers[0] != "a" {
@@ -276,15 +276,15 @@ func TestConversion(t *testing.T) {
 	}
 	back, err := v.From(to)
 	if err != nil || !reflect.DeepEqual(back.(*LampV1).Annotations, map[string]string{colorsKey: `["red","blue"]`}) {
-		t.Errorf("%+v, %v", back, err)
+		t.Errorf("From(%+v) = %+v, %v, want only the annotation %s: %s", to, back, err, colorsKey, `["red","blue"]`)
 	}
 	to.Annotations = map[string]string{colorsKey: ""}
 	if obj, err := v.From(to); obj != nil || err == nil {
-		t.Errorf("%v, %v", obj, err)
+		t.Errorf("From(%+v) = %v, %v, want nil and an error", to, obj, err)
 	}
 	from.Annotations[colorsKey] = "x"
 	if obj, err := v.To(from); obj != nil || err == nil {
-		t.Errorf("%v, %v", obj, err)
+		t.Errorf("To(%+v) = %v, %v, want nil and an error", from, obj, err)
 	}
 }
 
@@ -293,7 +293,8 @@ func TestIn(t *testing.T) {
 	k := lampsV1
 	if k.GVK().String() != "example.com/v1, Kind=Lamp" || k.GroupResource() != lamps.GroupResource() || !k.Namespaced ||
 		k.ShortNames[0] != "lp" || k.Categories[0] != "all" || k.Versions != nil || k.New().Color != "" {
-		t.Errorf("%+v", k)
+		t.Errorf("In() = %+v, want example.com/v1, Kind=Lamp of %v, namespaced, short name lp, category all, no versions and no color",
+			k, lamps.GroupResource())
 	}
 	if list := reflect.TypeOf(k.NewList()).Elem(); !strings.HasPrefix(list.Name(), "list[") {
 		t.Errorf("the list is a %s", list)

@@ -243,7 +243,7 @@ func TestAllowedSysctls(t *testing.T) {
 		"": false, "*": false, "kernel.*": false, "vm.swappiness": false, "net.*.x": false, "Net.core": false, "net.core.*x": false, "kernel.shmx": false,
 	} {
 		if _, err := Handlers(Host{AllowedUnsafeSysctls: []string{pattern}}); (err == nil) != ok {
-			t.Errorf("%q: %v", pattern, err)
+			t.Errorf("Handlers with AllowedUnsafeSysctls %q = %v, want it allowed %t", pattern, err, ok)
 		}
 	}
 }

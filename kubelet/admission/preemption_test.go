@@ -83,19 +83,19 @@ func TestPreemptionIsLast(t *testing.T) {
 	pod := critical(named("new", corev1.PodQOSBurstable, "cpu", "1"))
 	pod.Spec.NodeSelector = map[string]string{"zone": "b"}
 	if v, victims := Decide(Request{Pod: pod, Others: others, Node: testNode()}, handlers); v.Reason != "NodeAffinity" || len(victims) > 0 {
-		t.Errorf("%+v %s", v, names(victims))
+		t.Errorf("Decide(new in zone b) = %+v with victims %s, want reason NodeAffinity and none", v, names(victims))
 	}
 	pod.Spec.NodeSelector = nil
 	last := append(handlers, HandlerFunc(func(Request) Verdict { return Verdict{Reason: "No", Message: "no"} }))
 	if v, victims := Decide(Request{Pod: pod, Others: others, Node: testNode()}, last); v.Reason != "No" || len(victims) > 0 {
-		t.Errorf("%+v %s", v, names(victims))
+		t.Errorf("Decide(new) with a last handler that refuses = %+v with victims %s, want reason No and none", v, names(victims))
 	}
 	if v, victims := Decide(Request{Pod: pod, Others: others, Node: testNode()}, handlers); !v.Admits() || names(victims) != "[a]" {
-		t.Errorf("%+v %s", v, names(victims))
+		t.Errorf("Decide(new) = %+v with victims %s, want it to admit with [a]", v, names(victims))
 	}
 	pod.Spec.Priority = new(int32(1_000_000))
 	if v, _ := Decide(Request{Pod: pod, Others: others, Node: testNode()}, last); v.Reason != "OutOfcpu" {
-		t.Errorf("%+v", v)
+		t.Errorf("Decide(new of priority 1000000) with a last handler that refuses = %+v, want reason OutOfcpu", v)
 	}
 }
 

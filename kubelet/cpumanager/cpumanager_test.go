@@ -281,7 +281,7 @@ func refused(t *testing.T, c Config, want string) {
 	}
 	err = m.Start()
 	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), fmt.Sprintf("delete the CPU manager checkpoint file %q before restarting Kubelet", c.File)) {
-		t.Errorf("%.40s: %v", want, err)
+		t.Errorf("Start() = %v, want an error with %q that says to delete %s", err, want, c.File)
 	}
 }
 
@@ -306,7 +306,7 @@ func TestConfig(t *testing.T) {
 		c := testConfig(t.TempDir())
 		change(&c)
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
+			t.Errorf("New() = %v, want an error with %q", err, want)
 		}
 	}
 	for want, change := range map[string]func(*Config){
@@ -322,7 +322,7 @@ func TestConfig(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := m.Start(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
+			t.Errorf("Start() = %v, want an error with %q", err, want)
 		}
 	}
 }
@@ -338,7 +338,7 @@ func TestNone(t *testing.T) {
 	}
 	pod := guaranteed("a", "app 2")
 	if err := m.Admit(pod); err != nil || m.For("a", "app0").Len() != 0 || m.RefuseResize(pod) != "" {
-		t.Errorf("%s %v", m.For("a", "app0"), err)
+		t.Errorf("Admit(a) = %v with CPUs %q and RefuseResize(a) = %q, want nil and none", err, m.For("a", "app0"), m.RefuseResize(pod))
 	}
 	m.Release("a")
 	m.Run(t.Context())
@@ -373,7 +373,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	m.Release("a")
 	if err := m.Admit(guaranteed("b", "app 3")); err == nil || m.For("b", "app0").String() != "0-3" {
-		t.Errorf("%v %s", err, m.For("b", "app0"))
+		t.Errorf("Admit(b) without a place for the state = %v with CPUs %s, want an error and 0-3", err, m.For("b", "app0"))
 	}
 	if err := os.Rename(dir+"2", dir); err != nil {
 		t.Fatal(err)
@@ -415,7 +415,7 @@ func FuzzState(f *testing.F) {
 		// Whatever was in the file, no CPU is given twice from now on.
 		if next, err := s.admit(a, guaranteed("new", "app 1")); err == nil {
 			if err := s.check(next); err != nil {
-				t.Errorf("%s: %v", data, err)
+				t.Errorf("check after decode(%q) and admit = %v, want nil", data, err)
 			}
 			a = next
 		}

@@ -226,7 +226,7 @@ func TestStreams(t *testing.T) {
 		},
 	} {
 		if err := call(); status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), name+": ") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s of an unknown id = %v, want code NotFound and %q in the error", name, err, name+": ")
 		}
 	}
 	if _, err := c.UpdateRuntimeConfig(t.Context(), &runtimeapi.UpdateRuntimeConfigRequest{RuntimeConfig: &runtimeapi.RuntimeConfig{
@@ -242,7 +242,7 @@ func TestStreams(t *testing.T) {
 	}
 	answer, err := c.PortForward(t.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: sandbox.PodSandboxId})
 	if err != nil || !strings.HasPrefix(answer.GetUrl(), "http://127.0.0.1:") {
-		t.Errorf("%v, %v", answer, err)
+		t.Errorf("PortForward(%s) = %v, %v, want a URL that starts with http://127.0.0.1:", sandbox.PodSandboxId, answer, err)
 	}
 }
 

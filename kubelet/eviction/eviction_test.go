@@ -63,7 +63,7 @@ func TestParse(t *testing.T) {
 func TestMap(t *testing.T) {
 	m, err := eviction.Map(" memory.available<100Mi, nodefs.available<10%,")
 	if err != nil || len(m) != 2 || m["memory.available"] != "100Mi" || m["nodefs.available"] != "10%" {
-		t.Errorf("%v %v", m, err)
+		t.Errorf("Map() = %v, %v, want memory.available 100Mi and nodefs.available 10%%", m, err)
 	}
 	if m, err := eviction.Map(""); err != nil || len(m) != 0 {
 		t.Errorf("nothing: %v %v", m, err)
@@ -88,7 +88,8 @@ func FuzzParse(f *testing.F) {
 		})
 		for _, threshold := range list {
 			if m := threshold.Minimum; m.Part < 0 || m.Part > 1 || m.Number < 0 || m == (eviction.Amount{}) || threshold.Grace < 0 {
-				t.Errorf("%+v", threshold)
+				t.Errorf("Parse of %q with amount %q and grace %q has %+v, want a minimum above 0, of at most 100%%, and no negative grace",
+					signal, amount, grace, threshold)
 			}
 		}
 		if err == nil && len(list) > 2 {
@@ -243,7 +244,7 @@ func TestMessage(t *testing.T) {
 	want := "The node was low on resource: memory. Threshold quantity: 100Mi, available: 64Mi. " +
 		"Container c was using 3Mi, request is 1Mi, has larger consumption of memory. "
 	if message != want || annotations["starved_resource"] != "memory" || annotations["offending_containers"] != "c" || annotations["offending_containers_usage"] != "3Mi" {
-		t.Errorf("%q %v", message, annotations)
+		t.Errorf("Message() = %q, %v, want %q and annotations for memory, c and 3Mi", message, annotations, want)
 	}
 }
 

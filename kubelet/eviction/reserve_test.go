@@ -17,9 +17,9 @@ func TestReserved(t *testing.T) {
 	})
 	memory, storage := got[corev1.ResourceMemory], got[corev1.ResourceEphemeralStorage]
 	if len(got) != 2 || memory.String() != "100Mi" || storage.String() != "5Gi" {
-		t.Errorf("%v", got)
+		t.Errorf("Reserved() = %v with memory %s and ephemeral storage %s, want only 100Mi and 5Gi", got, memory.String(), storage.String())
 	}
 	if got := Reserved(nil, nil); len(got) > 0 {
-		t.Errorf("%v", got)
+		t.Errorf("Reserved(nil, nil) = %v, want none", got)
 	}
 }

@@ -49,7 +49,7 @@ func TestHTTP(t *testing.T) {
 	}))
 	for _, scheme := range []corev1.URIScheme{corev1.URISchemeHTTP, corev1.URISchemeHTTPS} {
 		if err := call(t.Context(), &hook.Client{}, get(s, scheme)); err != nil {
-			t.Errorf("%s: %v", scheme, err)
+			t.Errorf("call of a server that answers 500 with scheme %s = %v, want nil", scheme, err)
 		}
 	}
 	if calls != 2 {
@@ -78,7 +78,7 @@ func TestExec(t *testing.T) {
 	if err := call(ctx, c, h); err == nil || err.Error() != "command 'drain' exited with 4: " {
 		t.Error(err)
 	} else if exit, ok := errors.AsType[*hook.ExitError](err); !ok || exit.Code != 4 || exit.Output != "busy" {
-		t.Errorf("%#v", err)
+		t.Errorf("call of drain = %#v, want an ExitError with code 4 and output busy", err)
 	}
 	broken = errors.New("no runtime")
 	if err := call(t.Context(), c, h); !errors.Is(err, broken) {

@@ -265,7 +265,7 @@ func leftNamespace(t *testing.T, dir string) string {
 	}
 	script := exec.Command("unshare", "--net", "mount", "--bind", "/proc/self/ns/net", file)
 	if out, err := script.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v: %s", script, err, out)
+		t.Fatalf("run of %s: %v: %s", script, err, out)
 	}
 	return file
 }

@@ -76,7 +76,7 @@ func TestValues(t *testing.T) {
 		`Object{spec: Object.spec{} == Object.spec{} ? Object.spec{a: 1} : Object.spec{a: 2}}`:                                     `{"spec":{"a":1}}`,
 	} {
 		if got, err := read(text); err != nil || got != want {
-			t.Errorf("%s: %s, %v", text, got, err)
+			t.Errorf("read(%s) = %s, %v, want %s", text, got, err, want)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestWrong(t *testing.T) {
 		`Object{a: Object.a}`:                                             "undefined type",
 	} {
 		if got, err := read(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %s, %v", text, got, err)
+			t.Errorf("read(%s) = %s, %v, want an error with %q", text, got, err, want)
 		}
 	}
 }
@@ -115,6 +115,6 @@ func TestTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := mutation.Fields(v, 1<<20); !errors.Is(err, mutation.ErrTooLarge) {
-		t.Errorf("%v", err)
+		t.Errorf("Fields with at most %d values = %v, want ErrTooLarge", 1<<20, err)
 	}
 }

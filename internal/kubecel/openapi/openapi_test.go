@@ -55,7 +55,7 @@ func TestTypes(t *testing.T) {
 		"object.metadata.name == object.kind": true, "object.metadata.labels": false,
 	} {
 		if _, issues := env.Compile(expression); (issues.Err() == nil) != valid {
-			t.Errorf("%s: %v", expression, issues.Err())
+			t.Errorf("Compile(%s) = %v, want valid %t", expression, issues.Err(), valid)
 		}
 	}
 }

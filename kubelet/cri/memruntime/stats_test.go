@@ -29,7 +29,7 @@ func TestStats(t *testing.T) {
 	}
 	all := list(nil)
 	if len(all) != 1 || all[0].Attributes.Id != running || all[0].Memory.WorkingSetBytes.Value != 5<<20 || all[0].Cpu.UsageNanoCores != nil {
-		t.Fatalf("%v", all)
+		t.Fatalf("ListContainerStats() = %v, want only %s with a working set of %d bytes and no UsageNanoCores", all, running, 5<<20)
 	}
 	one := all[0]
 	// CPU time is a quarter of the time that it runs, to the nanosecond.

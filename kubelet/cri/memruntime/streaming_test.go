@@ -70,10 +70,10 @@ func TestExecSync(t *testing.T) {
 		return h.ExecSync(t.Context(), &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: timeout})
 	}
 	if out, err := exec(5, "cat", "x"); err != nil || out.ExitCode != 1 || len(out.Stdout) > 0 || len(out.Stderr) == 0 {
-		t.Errorf("%v, %v", out, err)
+		t.Errorf("ExecSync(cat x) = %v, %v, want exit code 1 and output on stderr only", out, err)
 	}
 	if _, err := exec(5, "ls"); status.Code(err) != codes.Unknown || !strings.Contains(err.Error(), `exec: "ls": executable file not found in $PATH`) {
-		t.Errorf("%v", err)
+		t.Errorf("ExecSync(ls) = %v, want code Unknown and %q in the error", err, `exec: "ls": executable file not found in $PATH`)
 	}
 	ended := make(chan *runtimeapi.ExecSyncResponse, 1)
 	go func() {
@@ -189,7 +189,7 @@ func TestStoppedProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := h.status(id); s.ExitCode != 137 {
-		t.Errorf("%v", s)
+		t.Errorf("after StopContainer the status is %v, want exit code 137", s)
 	}
 	h.stop()
 	if !ended {

@@ -136,7 +136,7 @@ func readStatus(t *testing.T, from io.Reader) metav1.Status {
 	}
 	var s metav1.Status
 	if err := json.Unmarshal(text, &s); err != nil {
-		t.Fatalf("%q: %v", text, err)
+		t.Fatalf("Unmarshal of the status %q: %v", text, err)
 	}
 	return s
 }
@@ -160,7 +160,7 @@ func TestRefusals(t *testing.T) {
 			"old version": {offer(), []string{"Upgrade: SPDY/3.1", "X-Stream-Protocol-Version: v3.channel.k8s.io"}, 403, "unable to negotiate protocol"},
 		} {
 			if _, answer := r.dial(test.url, test.headers...); answer.StatusCode != test.code || !strings.Contains(answer.Status, test.text) {
-				t.Errorf("%s: %d %s", name, answer.StatusCode, answer.Status)
+				t.Errorf("dial of %s = %d %q, want %d with %q", name, answer.StatusCode, answer.Status, test.code, test.text)
 			}
 		}
 		late := offer()
@@ -185,7 +185,7 @@ func TestClosed(t *testing.T) {
 		s := New(nil)
 		if used {
 			if url, err := s.Forward(nil); err != nil || !strings.HasPrefix(url, "http://127.0.0.1:") {
-				t.Errorf("%q, %v", url, err)
+				t.Errorf("Forward(nil) = %q, %v, want a URL that starts with http://127.0.0.1:", url, err)
 			}
 		}
 		if err := s.Close(); err != nil {
@@ -210,7 +210,8 @@ func TestHalfOpen(t *testing.T) {
 			open := c.open(t, nil, kinds...)
 			if s := open[corev1.StreamTypeError]; s != nil {
 				if status := readStatus(t, s); !strings.Contains(status.Message, "timed out waiting for client to create streams") {
-					t.Errorf("%q: %v", kinds, status)
+					t.Errorf("with the streams %q the status is %v, want a message with %q",
+						kinds, status, "timed out waiting for client to create streams")
 				}
 			}
 			<-c.done
@@ -277,7 +278,7 @@ func TestHostileFrames(t *testing.T) {
 		}
 		end()
 		if status := readStatus(t, open[corev1.StreamTypeError]); status.Reason != reasonNonZeroExitCode {
-			t.Errorf("%v", status)
+			t.Errorf("after the end of the program the status is %v, want reason %s", status, reasonNonZeroExitCode)
 		}
 		c.end()
 	})
@@ -355,7 +356,7 @@ func TestInterrupt(t *testing.T) {
 			}
 		}
 		if status := readStatus(t, open[corev1.StreamTypeError]); status.Details == nil || status.Details.Causes[0].Message != "130" {
-			t.Errorf("%v", status)
+			t.Errorf("after an interrupt the status is %v, want exit code 130 as its first cause", status)
 		}
 		c.end()
 	})
@@ -377,7 +378,7 @@ func TestForwardPairs(t *testing.T) {
 		io.WriteString(open[corev1.StreamTypeData], "half-closed")
 		open[corev1.StreamTypeData].Close()
 		if text, err := io.ReadAll(open[corev1.StreamTypeData]); err != nil || string(text) != "80: half-closed" {
-			t.Errorf("%q, %v", text, err)
+			t.Errorf("ReadAll of the data of port 80 = %q, %v, want %q", text, err, "80: half-closed")
 		}
 		for _, port := range []string{"", "0", "65536", "http"} {
 			open := c.open(t, headers("port"+port, port), corev1.StreamTypeError, corev1.StreamTypeData)

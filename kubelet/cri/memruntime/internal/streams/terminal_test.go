@@ -82,6 +82,6 @@ func TestTerminalEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if n, err := newTerminal(ctx, io.Discard, nil).Read(make([]byte, 10)); n != 0 || err != io.EOF {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("Read() with an ended context = %d, %v, want 0, EOF", n, err)
 	}
 }
