@@ -72,7 +72,7 @@ func TestVolumeStats(t *testing.T) {
 			cache, conf, data := byName["cache"], byName["conf"], byName["data"]
 			if len(byName) != 3 || cache.UsedBytes < 1<<20 || cache.UsedBytes > 2<<20 || cache.InodesUsed != 2 || conf.InodesUsed < 4 || conf.UsedBytes > 1<<20 {
 				t.Errorf("VolumeStats() = %+v, want 3 volumes, cache of 2 inodes and 1 to 2 MiB, conf of 4 inodes or more and at most 1 MiB",
-				byName)
+					byName)
 			}
 			if data.Claim == nil || *data.Claim != (volumestats.ClaimReference{Namespace: "default", Name: "data"}) || data.CapacityBytes == 0 || cache.Claim != nil {
 				t.Errorf("the claims of data and cache are %+v and %+v, want default/data and none; data has capacity %d, want more than 0",

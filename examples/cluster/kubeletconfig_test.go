@@ -48,7 +48,7 @@ func TestKubeletConfig(t *testing.T) {
 	o.kubelet.Server(&serve)
 	if static.Path != filepath.Join(filepath.Dir(file), "manifests") || static.URL != "http://x/" || static.URLPeriod != 3*time.Second ||
 		static.Period != 20*time.Second || serve.TLS.MinVersion != tls.VersionTLS13 || len(o.kubelet.Warnings()) != 0 {
-		t.Errorf("static pods %+v, TLS version %x, Warnings() = %v, want Path %s, URL http://x/ each 3s, Period 20s, TLS version %x, no warnings",
+		t.Errorf("static pods %+v, TLS version %x, Warnings() = %v, want Path %s, URL http://x/ each 3s, Period 20s, TLS %x, no warnings",
 			static, serve.TLS.MinVersion, o.kubelet.Warnings(), filepath.Join(filepath.Dir(file), "manifests"), tls.VersionTLS13)
 	}
 	for arguments, want := range map[string]string{
