@@ -115,6 +115,6 @@ func TestTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := mutation.Fields(v, 1<<20); !errors.Is(err, mutation.ErrTooLarge) {
-		t.Errorf("Fields with at most %d values = %v, want ErrTooLarge", 1<<20, err)
+		t.Errorf("Fields with at most %d bytes = %v, want ErrTooLarge", 1<<20, err)
 	}
 }
