@@ -83,7 +83,7 @@ func TestHandler(t *testing.T) {
 			}
 			var status metav1.Status
 			if test.code >= 400 && (json.Unmarshal([]byte(body), &status) != nil || int(status.Code) != test.code || status.Kind != "Status") {
-				t.Errorf("%s %s: %s", test.method, test.path, body)
+				t.Errorf("%s %s: %s, want a Status with the code %d", test.method, test.path, body, test.code)
 			}
 		}
 	}, "node-1", "node-2", "node-3")
@@ -110,7 +110,7 @@ func TestAttributes(t *testing.T) {
 		method, path, _ := strings.Cut(request, " ")
 		r := httptest.NewRequest(method, path, nil)
 		if got := metricsapi.Attributes(r.WithContext(user.NewContext(r.Context(), who))); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %+v", request, got)
+			t.Errorf("Attributes(%s) = %+v, want %+v", request, got, want)
 		}
 	}
 }

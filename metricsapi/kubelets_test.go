@@ -87,7 +87,7 @@ func TestKubelets(t *testing.T) {
 	k := r.kubelets(t)
 	for range 2 { // the second time on the same connection
 		if got, err := read(t.Context(), k, r.node); err != nil || got != "GET /metrics/resource system:metrics-server " {
-			t.Errorf("%q, %v", got, err)
+			t.Errorf("Scrape = %q, %v, want %q", got, err, "GET /metrics/resource system:metrics-server ")
 		}
 	}
 	// A node that claims the address of another gets no answer of that, not even on its connection.
@@ -162,7 +162,7 @@ func TestKubeletsHang(t *testing.T) {
 			}
 		}
 		if got, err := read(ctx, k, r.node); err == nil {
-			t.Errorf("%s: %q", where, got)
+			t.Errorf("Scrape that hangs in the %s = %q, want an error", where, got)
 		}
 		cancel()
 		close(ended)

@@ -207,7 +207,7 @@ func TestUsage(t *testing.T) {
 		c.want(c.node("node-1"), "404")
 		c.want(c.pod("default", "web"), "404")
 		if code, body := c.ask("pods"); code != 200 || !strings.Contains(body, `"items":[]`) {
-			t.Errorf("%d %s", code, body)
+			t.Errorf("GET pods: %d %s, want 200 and no items", code, body)
 		}
 		c.rounds(1)
 		c.want(c.node("node-1"), "3 2Mi 15s")

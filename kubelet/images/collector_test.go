@@ -101,7 +101,8 @@ func TestCollect(t *testing.T) {
 		err := c.Collect(t.Context()) // 850 of 1000: everything that could go is new, or in use
 		if err == nil || d.left() != "a b c d pinned sandbox" || len(d.events) != 1 ||
 			d.events[0] != "FreeDiskSpaceFailed: Failed to garbage collect required amount of images. Attempted to free 50 bytes, but only found 0 bytes eligible to free." {
-			t.Errorf("%s %q", d.left(), d.events)
+			t.Errorf("Collect: %v, it leaves %q, events %q; want an error, all images left, and one event of 50 bytes with 0 eligible",
+				err, d.left(), d.events)
 		}
 	})
 }

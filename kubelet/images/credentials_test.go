@@ -41,10 +41,10 @@ func TestCredentials(t *testing.T) {
 		`{"auths":{"r.example":{"username":"all","password":"p"},"r.example/team":{"auth":"dGVhbTpw"},"other.example":{"auth":"dTpw"}}}`)}}
 	list, err := Credentials(secret, "r.example/team/web:1")
 	if err != nil || len(list) != 2 || list[0].Username != "team" || list[1].Username != "all" {
-		t.Errorf("%v %v", list, err)
+		t.Errorf("Credentials(secret, \"r.example/team/web:1\") = %v, %v, want those of the users team and all, in this order", list, err)
 	}
 	if list, err := Credentials(secret, "r.example/web:1"); err != nil || len(list) != 1 || list[0].Password != "p" {
-		t.Errorf("%v %v", list, err)
+		t.Errorf("Credentials(secret, \"r.example/web:1\") = %v, %v, want one with the password p", list, err)
 	}
 	bad := &corev1.Secret{Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":"secret"`)}}
 	if _, err := Credentials(bad, "r.example/web:1"); err == nil || strings.Contains(err.Error(), "secret\"") {

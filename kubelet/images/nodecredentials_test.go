@@ -53,10 +53,11 @@ func TestNodeCredentials(t *testing.T) {
 			names = append(names, auth.Username)
 		}
 		if got := strings.Join(names, ","); got != test.want {
-			t.Errorf("%s: %q", what, got)
+			t.Errorf("%s: NodeCredentials(%q, %q) has the users %q, want %q", what, test.directories, test.image, got, test.want)
 		}
 		if test.said == "" && err != nil || test.said != "" && (err == nil || !strings.Contains(err.Error(), test.said) || strings.Contains(err.Error(), secret)) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: NodeCredentials(%q, %q): error %v, want %q in it (empty: no error), and never the secret",
+				what, test.directories, test.image, err, test.said)
 		}
 	}
 }
@@ -70,7 +71,7 @@ func TestNodeCredentialsNeverBlock(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list, err := images.NodeCredentials([]string{dir}, "registry.test/a"); err == nil || len(list) != 0 {
-		t.Errorf("%v, %v", list, err)
+		t.Errorf("NodeCredentials of a FIFO and of a device = %v, %v, want none and an error", list, err)
 	}
 }
 
@@ -101,7 +102,7 @@ func TestPullFailure(t *testing.T) {
 	} {
 		reason, message := images.PullFailure("a:1", said)
 		if reason+": "+message != want {
-			t.Errorf("%s: %s: %s", said, reason, message)
+			t.Errorf("PullFailure(\"a:1\", %q) = %s: %s, want %s", said, reason, message, want)
 		}
 	}
 }

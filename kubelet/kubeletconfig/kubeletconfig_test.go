@@ -21,7 +21,7 @@ func mustDecode(t *testing.T, text string) *File {
 	t.Helper()
 	f, err := Decode([]byte(text))
 	if err != nil {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatalf("Decode(%q): %v", text, err)
 	}
 	return f
 }
@@ -199,7 +199,8 @@ func TestApply(t *testing.T) {
 		}
 	}
 	if len(f.Warnings()) != 0 || !f.Has("maxPods") || f.Has("address") {
-		t.Errorf("%v %v %v", f.Warnings(), f.Has("maxPods"), f.Has("address"))
+		t.Errorf("Warnings() = %v, Has(\"maxPods\") = %v, Has(\"address\") = %v, want none, true, false",
+			f.Warnings(), f.Has("maxPods"), f.Has("address"))
 	}
 	// What is shown is what was in the file.
 	text, err := json.Marshal(Describe(&k))
@@ -225,7 +226,8 @@ func TestKeeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	if k.ClusterDomain != "x" || k.ImageGC.High != 100 || k.ImageGC.Low != 50 || k.Eviction.Thresholds != nil || len(capacity) != 1 || len(k.Capacity) != 2 {
-		t.Errorf("%+v %v", k, capacity)
+		t.Errorf("Apply gives ClusterDomain %q, ImageGC %+v, thresholds %v, %d resources (%d before); want x, High 100, Low 50, nil, 2 (1)",
+			k.ClusterDomain, k.ImageGC, k.Eviction.Thresholds, len(k.Capacity), len(capacity))
 	}
 	if err := mustDecode(t, head+"evictionHard: {}\n").Apply(&k); err != nil || k.Eviction.Thresholds == nil || len(k.Eviction.Thresholds) != 0 {
 		t.Errorf("no thresholds are %#v (%v)", k.Eviction.Thresholds, err)
@@ -241,7 +243,7 @@ func TestCgroupsOff(t *testing.T) {
 		var k kubelet.Config
 		err := mustDecode(t, head+"cgroupsPerQOS: false\nenforceNodeAllocatable: "+list+"\npodPidsLimit: -1\n").Apply(&k)
 		if err != nil || k.Cgroups.PerQOS == nil || *k.Cgroups.PerQOS || k.Cgroups.PodPids != 0 {
-			t.Errorf("%+v %v", k.Cgroups, err)
+			t.Errorf("%s: Apply: %v, Cgroups %+v; want PerQOS false and no limit of PIDs", list, err, k.Cgroups)
 		}
 	}
 }
@@ -260,7 +262,8 @@ func TestRates(t *testing.T) {
 	} {
 		var k kubelet.Config
 		if err := mustDecode(t, head+text).Apply(&k); err != nil || k.PullRate != want[0] || k.EventRate != want[1] {
-			t.Errorf("%s: %+v, %+v (%v)", text, k.PullRate, k.EventRate, err)
+			t.Errorf("Apply of %q sets pulls %+v, events %+v, error %v; want %+v, %+v",
+				text, k.PullRate, k.EventRate, err, want[0], want[1])
 		}
 	}
 	var k kubelet.Config
@@ -268,7 +271,7 @@ func TestRates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text, err := json.Marshal(Describe(&k)); err != nil || !strings.Contains(string(text), `"eventRecordQPS":0`) || !strings.Contains(string(text), `"nodeStatusMaxImages":-1`) {
-		t.Errorf("%s (%v)", text, err)
+		t.Errorf("Describe gives %s, %v, want \"eventRecordQPS\":0 and \"nodeStatusMaxImages\":-1", text, err)
 	}
 }
 
@@ -370,7 +373,7 @@ func TestRestrictionsAreRefused(t *testing.T) {
 	}
 	for _, r := range refusedRows() {
 		if _, err := Decode([]byte(head + r.name + ": " + values[r.name])); err == nil || !strings.HasPrefix(err.Error(), r.name+" has no effect") {
-			t.Errorf("%s: %v", r.name, err)
+			t.Errorf("Decode with %s: error %v, want one that it has no effect", r.name, err)
 		}
 		delete(values, r.name)
 	}
@@ -391,10 +394,10 @@ func FuzzDecode(f *testing.F) {
 		// Whatever was accepted can be applied, and be shown.
 		var k kubelet.Config
 		if err := file.Apply(&k); err != nil {
-			t.Errorf("%q: %v", data, err)
+			t.Errorf("Apply of %q: %v", data, err)
 		}
 		if _, err := json.Marshal(Describe(&k)); err != nil {
-			t.Errorf("%q: %v", data, err)
+			t.Errorf("Describe after Apply of %q: %v", data, err)
 		}
 	})
 }

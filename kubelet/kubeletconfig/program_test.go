@@ -49,7 +49,8 @@ func TestProgram(t *testing.T) {
 	var config tls.Config
 	got.ApplyTLS(&config)
 	if config.MinVersion != tls.VersionTLS13 || len(config.CipherSuites) != 2 || len(config.CurvePreferences) != 2 {
-		t.Errorf("%v %v %v", config.MinVersion, config.CipherSuites, config.CurvePreferences)
+		t.Errorf("ApplyTLS sets MinVersion %#x, CipherSuites %v, CurvePreferences %v, want %#x and two of each",
+			config.MinVersion, config.CipherSuites, config.CurvePreferences, tls.VersionTLS13)
 	}
 	// A field is named unless the program acts on its part.
 	said := func(parts ...Part) (fields []string) {

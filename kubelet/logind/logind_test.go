@@ -214,7 +214,7 @@ func TestRaise(t *testing.T) {
 			t.Error("a link was followed")
 		}
 		if entries, err := os.ReadDir(r.dir()); err != nil || len(entries) != 1 {
-			t.Errorf("%v %v", entries, err)
+			t.Errorf("the directory %s has %v, %v, want one file", r.dir(), entries, err)
 		}
 		stop()
 	}

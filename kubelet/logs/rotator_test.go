@@ -209,7 +209,7 @@ func TestForeignFiles(t *testing.T) {
 	}
 	w.write(100)
 	if err := r.Look(t.Context()); err != nil || len(w.files()) != 6 {
-		t.Errorf("%v %v", w.files(), err)
+		t.Errorf("Look: %v, the files are %v; want all 6 left", err, w.files())
 	}
 	if err := Remove(w.path); err != nil {
 		t.Fatal(err)

@@ -103,7 +103,7 @@ func TestHostileServers(t *testing.T) {
 		cancel()
 		runtime.ReadMemStats(&after)
 		if err != nil || result != test.want {
-			t.Errorf("%s: %v, %.99s, %v", name, result, output, err)
+			t.Errorf("%s: Probe = %v, %.99q, %v, want %v and no error", name, result, output, err, test.want)
 		}
 		if len(output) > maxOutput+1<<10 {
 			t.Errorf("%s: an output of %d bytes", name, len(output))

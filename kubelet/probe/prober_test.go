@@ -122,7 +122,7 @@ func TestHTTPS(t *testing.T) {
 	action := httpAction(s, "/status?200")
 	action.HTTPGet.Scheme = corev1.URISchemeHTTPS
 	if result, output, err := try(t, &probe.Client{}, action); err != nil || result != probe.Success {
-		t.Errorf("%v, %q, %v", result, output, err)
+		t.Errorf("Probe over HTTPS = %v, %q, %v, want %v", result, output, err, probe.Success)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestExec(t *testing.T) {
 		}}
 		result, output, err := try(t, client, action)
 		if result != c.want || output != c.text || fmt.Sprint(err) != cmpText(c.problem) {
-			t.Errorf("%s: %v, %q, %v", c.name, result, output, err)
+			t.Errorf("%s: Probe = %v, %q, %v, want %v, %q, %s", c.name, result, output, err, c.want, c.text, cmpText(c.problem))
 		}
 	}
 	if _, _, err := try(t, &probe.Client{}, action); err == nil {

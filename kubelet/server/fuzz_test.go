@@ -97,6 +97,6 @@ func TestLongLines(t *testing.T) {
 		}
 	}
 	if err := l.feed([]byte("\n" + head + "b\n")); err != nil || out.String() != "a\nb\n" {
-		t.Errorf("%q, %v", out.String(), err)
+		t.Errorf("feed: %v, the output is %q; want %q", err, out.String(), "a\nb\n")
 	}
 }

@@ -162,7 +162,7 @@ func TestLogsStayInTheLogRoot(t *testing.T) {
 		answer := k.ask("GET", "root", path)
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusNotFound {
-			t.Errorf("%s: %s", path, answer.Status)
+			t.Errorf("GET %s: %s, want 404", path, answer.Status)
 		}
 	}
 }

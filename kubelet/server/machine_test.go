@@ -27,7 +27,8 @@ func TestMachineStats(t *testing.T) {
 		t.Errorf("%+v, want 147 hundredths of a second", cpu)
 	}
 	if memory == nil || *memory.UsageBytes != 700<<10 || *memory.WorkingSetBytes != 500<<10 || *memory.AvailableBytes != 500<<10 {
-		t.Errorf("%+v", memory)
+		t.Errorf("machineStats has the memory %+v, want %d bytes used, %d in the working set, %d available",
+			memory, 700<<10, 500<<10, 500<<10)
 	}
 	if runtime.GOOS == "linux" {
 		if cpu, memory := machineStats("/proc", now); cpu == nil || memory == nil || *memory.WorkingSetBytes == 0 {

@@ -130,6 +130,6 @@ func TestLabelsAreEscaped(t *testing.T) {
 	k.runtime.stats = []*runtimeapi.ContainerStats{stats}
 	want := `container_memory_working_set_bytes{container="a\"} 1\nnode_cpu_usage_seconds_total 9\\�",namespace="default",pod="web"} 1 1000`
 	if got := k.scrape("/metrics/resource"); !strings.Contains(got, "\n"+want+"\n") || strings.Count(got, "\nnode_cpu_usage_seconds_total ") != 1 {
-		t.Errorf("%s", got)
+		t.Errorf("the metrics are\n%s\nwant node_cpu_usage_seconds_total once, and the line\n%s", got, want)
 	}
 }

@@ -20,7 +20,7 @@ func TestMirrorUID(t *testing.T) {
 		conn, reader := k.dial("/exec/default/web/" + uid + "/c?command=sh&output=1")
 		fmt.Fprint(conn, "ping\n")
 		if line, err := reader.ReadString('\n'); err != nil || line != "ping\n" {
-			t.Errorf("%s: %q, %v", uid, line, err)
+			t.Errorf("exec with the UID %s answers %q, %v, want \"ping\\n\"", uid, line, err)
 		}
 		conn.Close()
 	}

@@ -108,7 +108,7 @@ func TestFinerRights(t *testing.T) {
 		answer := k.ask("GET", who, "/pods")
 		answer.Body.Close()
 		if answer.StatusCode != code {
-			t.Errorf("%s: %d", who, answer.StatusCode)
+			t.Errorf("GET /pods as %s: %d, want %d", who, answer.StatusCode, code)
 		}
 	}
 	answer := k.ask("GET", "proxy", "/stats/summary")
@@ -154,7 +154,7 @@ func TestPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list.Kind != "PodList" || len(list.Items) != 1 || list.Items[0].Name != "web" {
-		t.Errorf("%+v", list)
+		t.Errorf("GET /pods = %v, want a PodList of web alone", &list)
 	}
 }
 

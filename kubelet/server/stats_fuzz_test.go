@@ -58,7 +58,7 @@ func FuzzStats(f *testing.F) {
 			answer := httptest.NewRecorder()
 			s.summary(answer, httptest.NewRequest("GET", "/stats/summary", nil))
 			if !json.Valid(answer.Body.Bytes()) || answer.Code != 200 {
-				t.Fatalf("%d %s", answer.Code, answer.Body)
+				t.Fatalf("summary answers %d %s, want 200 and valid JSON", answer.Code, answer.Body)
 			}
 			for _, metrics := range []func(*httptest.ResponseRecorder){
 				func(w *httptest.ResponseRecorder) { s.resourceMetrics(w, httptest.NewRequest("GET", "/", nil)) },

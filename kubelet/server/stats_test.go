@@ -56,15 +56,16 @@ func TestSummary(t *testing.T) {
 	}
 	s := k.summary()
 	if s.Node.NodeName != "node-1" || len(s.Pods) != 1 || len(s.Pods[0].Containers) != 2 {
-		t.Fatalf("%+v", s)
+		t.Fatalf("the summary is %+v, want node-1 and one pod with two containers", s)
 	}
 	pod := s.Pods[0]
 	c, slow := pod.Containers[0], pod.Containers[1]
 	if pod.PodRef != (server.PodReference{Namespace: "default", Name: "web", UID: "uid-web"}) || c.Name != "c" || slow.Name != "slow" {
-		t.Errorf("%+v", pod)
+		t.Errorf("the summary has the pod %+v, want default/web of the UID uid-web with the containers c and slow", pod)
 	}
-	if c.CPU.UsageNanoCores != nil || *c.CPU.UsageCoreNanoSeconds != 1e9 || *c.Memory.WorkingSetBytes != 3<<20 || !c.CPU.Time.Time.Equal(begin) {
-		t.Errorf("%+v %+v", c.CPU, c.Memory)
+	if text, _ := json.Marshal(c); c.CPU.UsageNanoCores != nil || *c.CPU.UsageCoreNanoSeconds != 1e9 ||
+		*c.Memory.WorkingSetBytes != 3<<20 || !c.CPU.Time.Time.Equal(begin) {
+		t.Errorf("the container c is %s, want no rate, 1e9 ns of CPU at %v, and a working set of %d bytes", text, begin, 3<<20)
 	}
 	if *pod.CPU.UsageCoreNanoSeconds != 6e9 || *pod.Memory.WorkingSetBytes != 10<<20 || pod.Memory.RSSBytes != nil {
 		t.Errorf("the sum is %+v %+v", pod.CPU, pod.Memory)
@@ -110,21 +111,22 @@ func TestSummaryVolumes(t *testing.T) {
 	})
 	k.runtime.stats = []*runtimeapi.ContainerStats{used("uid-web", "c", 1, time.Unix(1_800_000_000, 0), 1e9, 3<<20)}
 	if pod := k.summary().Pods[0]; len(pod.Volumes) != 2 || pod.Volumes[0].Claim.Name != "data" || pod.Volumes[0].UsedBytes != 5 {
-		t.Errorf("%+v", pod.Volumes)
+		t.Errorf("the volumes are %+v, want two, the first of the claim data with 5 bytes used", pod.Volumes)
 	}
 	answer := k.ask("GET", "root", "/stats/summary")
 	text, err := io.ReadAll(answer.Body)
 	answer.Body.Close()
 	const want = `"volume":[{"time":null,"availableBytes":0,"capacityBytes":0,"usedBytes":5,"inodesFree":0,"inodes":0,"inodesUsed":0,"name":"data","pvcRef":{"name":"data","namespace":"default"}},{`
 	if err != nil || !strings.Contains(string(text), want) {
-		t.Errorf("%s (%v)", text, err)
+		t.Errorf("GET /stats/summary = %s, %v, want %s in it", text, err, want)
 	}
 	n := asked.Load()
 	answer = k.ask("GET", "root", "/stats/summary?only_cpu_and_memory=true")
 	text, err = io.ReadAll(answer.Body)
 	answer.Body.Close()
 	if err != nil || strings.Contains(string(text), "volume") || !strings.Contains(string(text), "memory") || asked.Load() != n {
-		t.Errorf("%s (%v)", text, err)
+		t.Errorf("GET /stats/summary?only_cpu_and_memory=true = %s, %v, VolumeStats is called %d times; want memory, no volume, %d times",
+			text, err, asked.Load(), n)
 	}
 }
 

@@ -58,7 +58,7 @@ func TestStreams(t *testing.T) {
 		conn, reader := k.dial(path)
 		fmt.Fprint(conn, "ping\n")
 		if line, err := reader.ReadString('\n'); err != nil || line != "ping\n" {
-			t.Errorf("%s: %q, %v", path, line, err)
+			t.Errorf("%s answers %q, %v, want \"ping\\n\"", path, line, err)
 		}
 		conn.Close()
 		// The text form of messages has one or two blanks between fields.

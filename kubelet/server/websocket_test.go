@@ -176,7 +176,7 @@ func TestWebSocketExec(t *testing.T) {
 	}
 	data, err := collect(ws, false)
 	if data != [5]string{"", "got input", `then "more", <nil>`, failure, ""} || !websocket.IsCloseError(err, websocket.CloseNormalClosure) {
-		t.Errorf("%q, %v", data, err)
+		t.Errorf("the channels give %q, %v, want %q, %q, the failure and a normal end", data, err, "got input", `then "more", <nil>`)
 	}
 
 	k.runtime.stream = spdyRuntime(t, 4, func(p process) {
@@ -196,7 +196,7 @@ func TestWebSocketExec(t *testing.T) {
 		}
 		data, err := collect(ws, strings.Contains(protocol, "base64"))
 		if data != [5]string{"", "got input", "", success, ""} || !websocket.IsCloseError(err, websocket.CloseNormalClosure) {
-			t.Errorf("%s: %q, %v", protocol, data, err)
+			t.Errorf("%s: the channels give %q, %v, want %q, success and a normal end", protocol, data, err, "got input")
 		}
 	}
 }
@@ -215,7 +215,7 @@ func TestWebSocketTerminal(t *testing.T) {
 	ws := k.mustWebSocket("/attach/default/web/terminal?tty=1&input=1&output=1&error=1", v5)
 	send(t, ws, "\x04{\"Width\":80,\"Height\":24}")
 	if data, _ := collect(ws, false); data[1] != "80x24" || data[3] != success {
-		t.Errorf("%q", data)
+		t.Errorf("the channels give %q, want %q and success", data, "80x24")
 	}
 }
 
@@ -302,7 +302,7 @@ func TestWebSocketWithoutStatus(t *testing.T) {
 		data, ended := collect(k.mustWebSocket(execPath, v5), false)
 		var status metav1.Status
 		if err := json.Unmarshal([]byte(data[3]), &status); err != nil || status.Reason != metav1.StatusReasonInternalError || data[1] != want {
-			t.Errorf("%q, %v, %v", data, err, ended)
+			t.Errorf("the channels give %q (status: %v), end %v; want %q and InternalError", data, err, ended, want)
 		}
 	}
 }
@@ -365,7 +365,7 @@ func TestWebSocketRefused(t *testing.T) {
 		text, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), want) || answer.Header.Get("Sec-Websocket-Version") != "13" {
-			t.Errorf("%s: %s %s, %v", header, answer.Status, text, err)
+			t.Errorf("with %s set to 8: %s %s, %v; want 400, %q and the version 13", header, answer.Status, text, err, want)
 		}
 	}
 }
@@ -430,7 +430,7 @@ func TestWebSocketTunnel(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := io.ReadAll(s); string(got) != "through the tunnel" || err != nil {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("the tunnel returns %q, %v, want %q", got, err, "through the tunnel")
 	}
 	for name, message := range map[string]struct {
 		kind int
@@ -441,7 +441,7 @@ func TestWebSocketTunnel(t *testing.T) {
 			t.Error(err)
 		}
 		if _, _, err := ws.ReadMessage(); errors.Is(err, os.ErrDeadlineExceeded) || err == nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: ReadMessage: error %v, want one before the deadline", name, err)
 		}
 	}
 }
@@ -486,7 +486,7 @@ func TestWebSocketLimits(t *testing.T) {
 	ws = k.mustWebSocket(execPath, v5)
 	for _, path := range []string{execPath, "/portForward/default/web"} {
 		if _, code, text := k.webSocket(path, v5, "SPDY/3.1+portforward.k8s.io"); code != http.StatusTooManyRequests {
-			t.Errorf("%s: %d %s", path, code, text)
+			t.Errorf("%s: %d %s, want 429", path, code, text)
 		}
 	}
 	k.stop()

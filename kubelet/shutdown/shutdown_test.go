@@ -61,7 +61,7 @@ func TestPeriodsAreChecked(t *testing.T) {
 		{ByPodPriority: []Period{{0, time.Second}, {0, time.Minute}}}, {ByPodPriority: []Period{{0, -1}}},
 	} {
 		if periods, err := c.Periods(); err == nil {
-			t.Errorf("%+v: %v", c, periods)
+			t.Errorf("Periods of %+v = %v, want an error", c, periods)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func manifestPods(t *testing.T, data []byte) (valid []*corev1.Pod) {
 		}
 		valid = append(valid, pod)
 		if !strings.HasSuffix(pod.Name, "-node-1") || pod.Spec.NodeName != "node-1" || pod.Spec.ServiceAccountName != "" || pod.Annotations[annotationHash] != string(pod.UID) {
-			t.Errorf("%+v", pod)
+			t.Errorf("the pod is %v, want a name that ends with -node-1, that node, no service account, and the UID as its hash", pod)
 		}
 		for _, name := range []string{pod.Name, pod.Namespace, string(pod.UID)} {
 			if len(validation.IsDNS1123Subdomain(name)) > 0 {

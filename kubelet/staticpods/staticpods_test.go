@@ -144,7 +144,7 @@ func TestPod(t *testing.T) {
 		n.check("default/web-node-1")
 		pod, _ := n.Get("default/web-node-1")
 		if len(pod.UID) != 32 || pod.Spec.NodeName != "node-1" || pod.Status.Phase != corev1.PodPending || pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
-			t.Errorf("%+v", pod)
+			t.Errorf("the pod is %v, want a UID of 32 bytes, node-1, Pending and Always", pod)
 		}
 		want := map[string]string{
 			"kubernetes.io/config.hash": string(pod.UID), "kubernetes.io/config.source": "file",
@@ -170,7 +170,7 @@ func TestPod(t *testing.T) {
 		changed, _ := n.Get("shop/web-node-1")
 		if changed.UID == pod.UID || changed.DeletionTimestamp != nil || changed.ResourceVersion != "" || len(changed.OwnerReferences) > 0 ||
 			changed.Status.Phase != corev1.PodPending || len(changed.Spec.Tolerations) != 1 || changed.Annotations[corev1.MirrorPodAnnotationKey] != "" {
-			t.Errorf("%+v", changed)
+			t.Errorf("the pod is %v, want another UID than %s, Pending, one toleration, nothing that only the API sets", changed, pod.UID)
 		}
 		// The same contents give the same pod after a restart, and in another file another one.
 		again := run(t, staticpods.Config{Path: dir})
@@ -423,7 +423,7 @@ func TestURL(t *testing.T) {
 		n.check("default/web-node-1")
 		pod, _ := n.Get("default/web-node-1")
 		if pod.Annotations["kubernetes.io/config.source"] != "http" || len(pod.Spec.Tolerations) > 0 {
-			t.Errorf("%+v", pod)
+			t.Errorf("the pod is %v, want the source http and no toleration", pod)
 		}
 		<-n.Synced()
 		list := `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"a"},"spec":{"containers":[{}]}},{"metadata":{"name":"b"},"spec":{"containers":[{}]}}]}`
@@ -467,7 +467,7 @@ func TestBoth(t *testing.T) {
 		n.wait()
 		n.check("default/web-node-1")
 		if pod, _ := n.Get("default/web-node-1"); pod.UID == fromURL.UID || pod.Annotations["kubernetes.io/config.source"] != "file" {
-			t.Errorf("%+v", pod)
+			t.Errorf("the pod is %v, want the source file and another UID than %s", pod, fromURL.UID)
 		}
 		n.checkSaid("is ignored")
 	})

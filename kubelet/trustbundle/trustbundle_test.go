@@ -175,7 +175,7 @@ func FuzzAnchors(f *testing.F) {
 		seen := map[string]bool{}
 		for p, rest := pem.Decode(found); p != nil; p, rest = pem.Decode(rest) {
 			if seen[string(p.Bytes)] || len(p.Headers) > 0 {
-				t.Fatalf("%q", found)
+				t.Fatalf("ByName(a) = %q, want each certificate once, and no headers", found)
 			}
 			seen[string(p.Bytes)] = true
 		}

@@ -131,7 +131,7 @@ func TestBuiltin(t *testing.T) {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 		if err := set.TearDown(t.Context(), directory); err != nil {
-			t.Errorf("%s: %v", test.name, err)
+			t.Errorf("%s: TearDown: %v", test.name, err)
 		}
 		if err := os.RemoveAll(directory); err != nil {
 			t.Errorf("%s: something is mounted still: %v", test.name, err)

@@ -27,18 +27,19 @@ func TestMeasure(t *testing.T) {
 		{Name: "walked", Path: dir, Walk: true}, {Name: "whole", Path: dir, Claim: claim}, {Name: "missing", Path: filepath.Join(dir, "none"), Walk: true},
 	})
 	if len(stats) != 2 {
-		t.Fatalf("%+v", stats)
+		t.Fatalf("Of = %+v, want walked and whole", stats)
 	}
 	walked, whole := stats[0], stats[1]
 	if walked.Name != "walked" || walked.Claim != nil || walked.UsedBytes < 3*64<<10 || walked.UsedBytes > 1<<20 || walked.InodesUsed != 4 {
-		t.Errorf("%+v", walked)
+		t.Errorf("walked is %+v, want no claim, %d to %d bytes and 4 inodes used", walked, 3*64<<10, 1<<20)
 	}
 	if whole.Claim != claim || whole.UsedBytes == 0 || whole.UsedBytes+whole.AvailableBytes > whole.CapacityBytes || whole.InodesUsed+whole.InodesFree != whole.Inodes {
-		t.Errorf("%+v", whole)
+		t.Errorf("whole is %+v, want the claim %+v, used bytes and available ones within the capacity, used and free inodes that are all",
+			whole, claim)
 	}
 	for _, s := range stats {
 		if s.CapacityBytes == 0 || s.Time.IsZero() {
-			t.Errorf("%+v", s)
+			t.Errorf("%s is %+v, want a capacity and a time", s.Name, s)
 		}
 	}
 }
@@ -76,7 +77,7 @@ func TestPeriod(t *testing.T) {
 				t.Errorf("%v: measured %d times although nobody has asked", test.takes, n.Load())
 			}
 			if got := m.Of(t.Context(), "uid", volumes); n.Load() != 2 || got[0].UsedBytes != 2 {
-				t.Errorf("%v: %d, %+v", test.takes, n.Load(), got)
+				t.Errorf("takes %v: measured %d times, Of = %+v; want twice, and 2 bytes used", test.takes, n.Load(), got)
 			}
 			// Another list of volumes is measured at once, and so is a pod that was forgotten.
 			m.Of(t.Context(), "uid", []Volume{{Name: "v", Path: "/w"}})
@@ -105,7 +106,7 @@ func TestTogether(t *testing.T) {
 		for range 10 {
 			group.Go(func() {
 				if got := m.Of(t.Context(), "uid", []Volume{{Name: "v"}}); len(got) != 1 {
-					t.Errorf("%+v", got)
+					t.Errorf("Of = %+v, want one volume", got)
 				}
 			})
 		}
@@ -133,7 +134,7 @@ func TestHang(t *testing.T) {
 		}
 		volumes := []Volume{{Name: "v"}}
 		if got := m.Of(t.Context(), "uid", volumes); len(got) != 1 {
-			t.Fatalf("%+v", got)
+			t.Fatalf("Of = %+v, want one volume", got)
 		}
 		time.Sleep(2 * time.Minute)
 		release := make(chan struct{})
@@ -165,10 +166,10 @@ func TestHang(t *testing.T) {
 func TestOff(t *testing.T) {
 	m, n := counting(-1, 0)
 	if got := m.Of(t.Context(), "uid", []Volume{{Name: "v"}}); got != nil || n.Load() != 0 {
-		t.Errorf("%+v", got)
+		t.Errorf("Of with a negative period = %+v after %d measurements, want nil after none", got, n.Load())
 	}
 	m, _ = counting(time.Minute, 0)
 	if got := m.Of(t.Context(), "uid", nil); got != nil || len(m.pods) != 0 {
-		t.Errorf("%+v", got)
+		t.Errorf("Of without volumes = %+v, %d pods are kept; want nil and none", got, len(m.pods))
 	}
 }

@@ -17,7 +17,8 @@ func TestSet(t *testing.T) {
 			said = err.Error()
 		}
 		if said != refusal || s.RecursiveReadOnlyMounts(handler) != recursive {
-			t.Errorf("%s: %q, %v", what, said, s.RecursiveReadOnlyMounts(handler))
+			t.Errorf("%s: CheckUserNamespaces(%q): %q, recursive mounts %v; want %q, %v",
+				what, handler, said, s.RecursiveReadOnlyMounts(handler), refusal, recursive)
 		}
 	}
 	const plain = "can't set `spec.hostUsers: false`, runtime does not support user namespaces"
@@ -46,7 +47,8 @@ func TestSet(t *testing.T) {
 	s.Report(&status)
 	if len(status.RuntimeHandlers) != 2 || !*status.RuntimeHandlers[0].Features.UserNamespaces || !*status.RuntimeHandlers[0].Features.RecursiveReadOnlyMounts ||
 		*status.RuntimeHandlers[1].Features.UserNamespaces || !*status.Features.SupplementalGroupsPolicy {
-		t.Errorf("%+v", status)
+		t.Errorf("Report gives %v, want two handlers, only the first with user namespaces and recursive mounts, and the policy of groups",
+			&status)
 	}
 	s.Learn(nil)
 	s.Report(&status)

@@ -239,7 +239,7 @@ func TestInfeasible(t *testing.T) {
 		t.Errorf("%v, want %v", n.meters, want)
 	}
 	if pending, _ := m.Conditions("a"); pending == nil || pending.Reason != "Infeasible" || len(n.events) != events {
-		t.Errorf("%v %v", pending, n.events)
+		t.Errorf("Conditions(\"a\") = %v with the events %q, want Infeasible and %d events", pending, n.events, events)
 	}
 }
 

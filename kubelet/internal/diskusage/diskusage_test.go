@@ -42,7 +42,7 @@ func TestOf(t *testing.T) {
 	u, err := diskusage.Of(t.Context(), directory)
 	// The directory, a and b; one and two; four links.
 	if err != nil || u.Inodes != 9 || u.Bytes < 192<<10 || u.Bytes > 256<<10 {
-		t.Errorf("%+v %v", u, err)
+		t.Errorf("Of the directory = %+v, %v, want 9 inodes and %d to %d bytes", u, err, 192<<10, 256<<10)
 	}
 	if u, err := diskusage.Of(t.Context(), filepath.Join(directory, "again")); err != nil || u.Inodes != 1 || u.Bytes != 64<<10 {
 		t.Errorf("of a file: %+v %v", u, err)
@@ -86,7 +86,7 @@ func TestStaysInside(t *testing.T) {
 	})
 	for range 2000 {
 		if u, err := diskusage.Of(t.Context(), directory); err != nil || u.Bytes > 1<<20 {
-			t.Errorf("%+v %v", u, err)
+			t.Errorf("Of while a directory and a link to the outside swap = %+v, %v, want at most %d bytes", u, err, 1<<20)
 			break
 		}
 	}

@@ -87,7 +87,7 @@ func TestFreshLabels(t *testing.T) {
 		pod := newPod(fmt.Sprint("p", i), 0, i, false)
 		pod.Spec.NodeSelector = map[string]string{"zone": test.zone}
 		if got := g.Decide(t.Context(), pod); got.Reason != test.want {
-			t.Errorf("%d: %+v", i, got)
+			t.Errorf("%d: Decide on a pod for the zone %s = %+v, want the reason %q", i, test.zone, got, test.want)
 		}
 	}
 }
@@ -113,14 +113,14 @@ func TestCanceledWorker(t *testing.T) {
 	cancel()
 	g.Decide(ctx, second)
 	if got := g.Decide(t.Context(), first); !got.Admits() {
-		t.Errorf("%+v", got)
+		t.Errorf("Decide on the first pod after a canceled worker = %+v, want it admitted", got)
 	}
 }
 
 func TestNodeIsUnknown(t *testing.T) {
 	g := New(func(context.Context, bool) *corev1.Node { return nil }, func() []admission.Handler { return nil })
 	if got := g.Decide(t.Context(), newPod("p", 0, 0, false)); got.Reason != "InvalidNodeInfo" || got.Message != "Kubelet cannot get node info." {
-		t.Errorf("%+v", got)
+		t.Errorf("Decide without a node = %+v, want InvalidNodeInfo, \"Kubelet cannot get node info.\"", got)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestPreemption(t *testing.T) {
 	}
 	first := g.Decide(t.Context(), newPod("first", 2, 1, true))
 	if len(first.Victims) != 1 || len(first.After) != 1 || first.After[0].Pod != first.Victims[0] {
-		t.Fatalf("%+v", first)
+		t.Fatalf("Decide on the first critical pod = %+v, want one victim, and that alone in After", first)
 	}
 	if got := g.Decide(t.Context(), newPod("late", 1, 2, false)); got.Reason != "OutOfcpu" {
 		t.Errorf("late: %+v", got)

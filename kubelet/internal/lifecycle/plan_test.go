@@ -41,7 +41,7 @@ func parse(t *testing.T, text string) *State {
 	for _, f := range strings.Fields(left) {
 		var n uint32
 		if _, err := fmt.Sscanf(f, "s%d", &n); err != nil {
-			t.Fatalf("%q: %v", f, err)
+			t.Fatalf("the sandbox %q has no attempt: %v, want s and a number", f, err)
 		}
 		ready := strings.HasSuffix(f, "!")
 		sandbox := Sandbox{ID: strings.TrimSuffix(f, "!"), Attempt: n, Ready: ready}
@@ -57,12 +57,12 @@ func parse(t *testing.T, text string) *State {
 		name := strings.TrimRight(id, "0123456789")
 		var attempt uint32
 		if _, err := fmt.Sscanf(id[len(name):], "%d", &attempt); err != nil {
-			t.Fatalf("%q: %v", f, err)
+			t.Fatalf("the container %q has no attempt: %v, want a number after its name", f, err)
 		}
 		c := Container{ID: id, Name: name, Attempt: attempt, Sandbox: sandbox, Started: t0, Created: t0}
 		if later != "" {
 			if _, err := fmt.Sscanf(later, "%d", &c.Round); err != nil {
-				t.Fatalf("%q: %v", f, err)
+				t.Fatalf("the container %q has no round: %v, want a number after ~", f, err)
 			}
 			c.First = c.Round > 0
 		}
@@ -76,7 +76,7 @@ func parse(t *testing.T, text string) *State {
 		default:
 			c.Phase, c.Finished = Exited, t0
 			if _, err := fmt.Sscanf(phase, "exit%d", &c.ExitCode); err != nil {
-				t.Fatalf("%q: %v", f, err)
+				t.Fatalf("the container %q has an unknown phase: %v, want run, new, lost, or exit and a number", f, err)
 			}
 		}
 		s.Containers = append(s.Containers, c)
@@ -303,7 +303,7 @@ func TestPlanRejection(t *testing.T) {
 	state := parse(t, "s0! | a0@s0:run side0@s0:run b0@s0:exit1")
 	d := Plan(pod, state, m, t0)
 	if len(d.Stop) != 2 || d.Stop[0][0].Grace == nil || d.Stop[1][0].Grace == nil || len(d.Start) > 0 || !d.Finished {
-		t.Errorf("%s", words(d))
+		t.Errorf("Plan = %s with the stops %+v, want two waves with a grace period each, no start, and finished", words(d), d.Stop)
 	}
 	// It has failed only once its containers have stopped; until then its node is not free.
 	for text, want := range map[string]corev1.PodStatus{
@@ -318,18 +318,20 @@ func TestPlanRejection(t *testing.T) {
 		c := findCondition(&status, corev1.DisruptionTarget)
 		if status.Phase != want.Phase || status.Reason != want.Reason || status.Message != want.Message ||
 			(c != nil) != (want.Phase == corev1.PodFailed) || c != nil && (c.Status != corev1.ConditionTrue || c.Reason != "TerminationByKubelet" || c.Message != "too large") {
-			t.Errorf("%s: %+v", text, status)
+			t.Errorf("%s: the status is %s, %q, %q, %v; want %s, %q, %q, and only if Failed DisruptionTarget (TerminationByKubelet, too large)",
+				text, status.Phase, status.Reason, status.Message, c, want.Phase, want.Reason, want.Message)
 		}
 	}
 	m.Rejection.DisruptionMessage = "room for another one"
 	state = parse(t, "s0! | a0@s0:exit137 side0@s0:exit0 b0@s0:exit1")
 	o := Observation{Pod: pod, State: state, Decision: Plan(pod, state, m, t0), Now: t0}
 	if status := o.Status(); findCondition(&status, corev1.DisruptionTarget).Message != "room for another one" {
-		t.Errorf("%+v", status)
+		t.Errorf("DisruptionTarget in the status is %v, want the message \"room for another one\"",
+			findCondition(&status, corev1.DisruptionTarget))
 	}
 	for _, text := range []string{"", "s0! |", "s0! | a0@s0:exit0 b0@s0:exit1", "s0 | a0@s0:exit0"} {
 		if d := Plan(pod, parse(t, text), m, t0); d.CreateSandbox || len(d.Start) > 0 || !d.Finished {
-			t.Errorf("%q: %s", text, words(d))
+			t.Errorf("Plan(%q) = %s, want no sandbox, no start, and finished", text, words(d))
 		}
 	}
 }
@@ -347,7 +349,7 @@ func TestRefused(t *testing.T) {
 		s := o.Status()
 		if s.Phase != corev1.PodFailed || s.Reason != "OutOfcpu" || s.Message != "Pod was rejected: too large" || s.StartTime == nil ||
 			len(s.ContainerStatuses)+len(s.InitContainerStatuses) > 0 || len(s.Conditions) != 1 || s.HostIP != "" || s.QOSClass != corev1.PodQOSBestEffort {
-			t.Errorf("%+v", s)
+			t.Errorf("the status is %v, want Failed, OutOfcpu, a start time, no container, one condition, no host IP, BestEffort", &s)
 		}
 		pod.Status, m = s, NewMemory()
 	}
@@ -386,7 +388,7 @@ func TestPlanEphemeral(t *testing.T) {
 	pod.Spec.RestartPolicy = restartNever
 	state := parse(t, "s0! | a0@s0:exit0 b0@s0:exit0 free0@s0:run")
 	if d := Plan(pod, state, NewMemory(), t0); !d.Finished || len(d.Stop) != 1 {
-		t.Errorf("%s", words(d))
+		t.Errorf("Plan while only an ephemeral container runs = %s, want one wave of stops, and finished", words(d))
 	}
 }
 
@@ -402,7 +404,7 @@ func TestEphemeralStatus(t *testing.T) {
 	one := func(s corev1.PodStatus) corev1.ContainerStatus {
 		t.Helper()
 		if len(s.EphemeralContainerStatuses) != 1 || s.Phase != corev1.PodRunning || findCondition(&s, corev1.PodReady).Status != corev1.ConditionTrue {
-			t.Fatalf("%+v", s)
+			t.Fatalf("the status is %v, want one ephemeral container, Running and Ready", &s)
 		}
 		return s.EphemeralContainerStatuses[0]
 	}
@@ -453,7 +455,7 @@ func TestPlanRestartRules(t *testing.T) {
 		state := parse(t, fmt.Sprintf("s0! | a0@s0:exit%d b0@s0:run", test.code))
 		d := Plan(pod, state, NewMemory(), t0)
 		if again := len(d.Start) == 1 && d.Start[0].Spec.Name == "a"; again != test.again || d.Finished {
-			t.Errorf("%+v: %s", test, words(d))
+			t.Errorf("%+v: Plan = %s, starts a again: %v; want %v, and not finished", test, words(d), again, test.again)
 		}
 		state = parse(t, fmt.Sprintf("s0! | a0@s0:exit%d b0@s0:exit0", test.code))
 		if d := Plan(pod, state, NewMemory(), t0); d.Finished != test.finished {

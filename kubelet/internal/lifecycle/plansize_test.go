@@ -83,10 +83,11 @@ func TestStatusSizes(t *testing.T) {
 	status := o.Status()
 	a, b := status.ContainerStatuses[0], status.ContainerStatuses[1]
 	if !resize.Same(*a.Resources, sizeOf("1500m", "1Gi")) || a.AllocatedResources.Cpu().Value() != 2 {
-		t.Errorf("a: %+v %v", a.Resources, a.AllocatedResources)
+		t.Errorf("a has the resources %v and is allocated %v CPUs, want 1500m, 1Gi and 2 CPUs", a.Resources, a.AllocatedResources.Cpu())
 	}
 	if !resize.Same(*b.Resources, large) || b.AllocatedResources.Memory().Value() != 2<<30 {
-		t.Errorf("b: %+v %v", b.Resources, b.AllocatedResources)
+		t.Errorf("b has the resources %v and is allocated %v of memory, want %v and 2Gi",
+			b.Resources, b.AllocatedResources.Memory(), &large)
 	}
 	if status.AllocatedResources.Cpu().Value() != 4 || status.Resources.Requests.Cpu().Value() != 3 || status.Resources.Limits.Memory().Value() != 3<<30 {
 		t.Errorf("pod: %+v %v", status.Resources, status.AllocatedResources)

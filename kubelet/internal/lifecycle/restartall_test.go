@@ -80,7 +80,7 @@ func TestPlanRestartAll(t *testing.T) {
 		for _, wave := range d.Stop {
 			for _, a := range wave {
 				if !d.Finished && (a.Message != "killing" || !a.SkipHook || a.Grace == nil || *a.Grace != 0) {
-					t.Errorf("%s: %+v", test.name, a)
+					t.Errorf("%s: Plan has the stop %+v, want the message killing, no hook and a grace of 0", test.name, a)
 				}
 			}
 		}
@@ -167,10 +167,12 @@ func TestRestartAllStatus(t *testing.T) {
 		status := o.Status()
 		c := findCondition(&status, corev1.AllContainersRestarting)
 		if c == nil || c.Status != step.is || status.Phase != step.phase {
-			t.Fatalf("%s: %s, %+v", step.state, status.Phase, c)
+			t.Fatalf("%s: the status has phase %s, AllContainersRestarting %v; want %s, %s",
+				step.state, status.Phase, c, step.phase, step.is)
 		}
 		if step.is == corev1.ConditionTrue && (c.Reason != "RestartAllContainersStarted" || c.Message != "container exited with restart policy rule") {
-			t.Errorf("%s: %+v", step.state, c)
+			t.Errorf("%s: AllContainersRestarting is %v, want RestartAllContainersStarted, \"container exited with restart policy rule\"",
+				step.state, c)
 		}
 		for i, want := range []string{step.a, step.b} {
 			got := status.ContainerStatuses[i]

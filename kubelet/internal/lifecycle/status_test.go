@@ -150,7 +150,7 @@ func TestMergeKeepsWhatOthersWrote(t *testing.T) {
 	}
 	got := MergeStatus(&api, &mine, t0)
 	if got.Phase != corev1.PodFailed || got.Reason != "Evicted" || got.NominatedNodeName != "n" {
-		t.Errorf("%+v", got)
+		t.Errorf("MergeStatus(&api, &mine, t0) = %v, want Failed, Evicted and nominated for n", &got)
 	}
 	if findCondition(&got, "theirs").Status != corev1.ConditionTrue {
 		t.Error("another's condition was written")

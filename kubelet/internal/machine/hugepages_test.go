@@ -32,6 +32,6 @@ func TestHugePages(t *testing.T) {
 		got += fmt.Sprint(h.Name(), " ", h.Count, ";")
 	}
 	if want := "1GB 0;2MB 4;64KB 1;"; got != want {
-		t.Errorf("%s", got)
+		t.Errorf("ReadHugePages gives %q, want %q", got, want)
 	}
 }

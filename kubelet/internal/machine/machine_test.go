@@ -14,7 +14,7 @@ func TestThisMachine(t *testing.T) {
 	}
 	a, err := FileSystemOf(t.TempDir())
 	if err != nil || a.Available <= 0 || a.Capacity < a.Available || a.Inodes < a.InodesFree {
-		t.Errorf("%+v %v", a, err)
+		t.Errorf("FileSystemOf a directory = %+v, %v, want 0 < Available <= Capacity and InodesFree <= Inodes", a, err)
 	}
 	if b, err := FileSystemOf(os.TempDir()); err != nil || a.ID != b.ID {
 		t.Errorf("%+v and %+v: %v", a, b, err)
@@ -33,7 +33,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stat, meminfo string) {
 		busyTime(stat)
 		if m, ok := memoryUse(meminfo); ok && (m.WorkingSet > m.Used || m.Available+m.WorkingSet < m.Used) {
-			t.Errorf("%q: %+v", meminfo, m)
+			t.Errorf("memoryUse(%q) = %+v, want WorkingSet <= Used <= Available + WorkingSet", meminfo, m)
 		}
 	})
 }

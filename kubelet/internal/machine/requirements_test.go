@@ -24,7 +24,7 @@ func TestSwaps(t *testing.T) {
 		proc := t.TempDir()
 		put(t, filepath.Join(proc, "swaps"), text)
 		if got, err := Swaps(proc); got != want || err != nil {
-			t.Errorf("%q: %v (%v)", text, got, err)
+			t.Errorf("Swaps of %q = %v, %v, want %v", text, got, err, want)
 		}
 	}
 	proc := t.TempDir()

@@ -226,7 +226,7 @@ func TestMirrorPod(t *testing.T) {
 		owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "node-1", UID: "uid-node", Controller: new(true)}
 		if pod == nil || pod.Annotations[corev1.MirrorPodAnnotationKey] != "h1" || len(pod.OwnerReferences) != 1 || pod.OwnerReferences[0].String() != owner.String() ||
 			pod.Status.Phase != corev1.PodRunning || len(pod.Status.Conditions) != 1 || pod.Status.Conditions[0].Type != corev1.PodScheduled {
-			t.Fatalf("%+v", pod)
+			t.Fatalf("the mirror pod is %v, want the hash h1, the owner %v, Running, and the condition PodScheduled alone", pod, &owner)
 		}
 		// Nothing is written when nothing changes.
 		writes := r.api.writes
@@ -259,7 +259,7 @@ func TestMirrorPod(t *testing.T) {
 			}
 			r.settle()
 			if pod := r.api.get("default/web"); pod == nil || pod.UID == before || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning {
-				t.Errorf("%s: %+v", c.name, pod)
+				t.Errorf("%s: the mirror pod is %v, want one of another UID than %s, Running, not being deleted", c.name, pod, before)
 			}
 		}
 		// While the earlier pod ends, the mirror pod shows it.
@@ -312,7 +312,7 @@ func TestOthersStay(t *testing.T) {
 		time.Sleep(time.Minute)
 		r.settle()
 		if pod := r.api.get("default/web"); pod.Annotations[corev1.MirrorPodAnnotationKey] != "h" {
-			t.Errorf("%+v", pod)
+			t.Errorf("the pod is %v, want the mirror pod with the hash h", pod)
 		}
 	})
 }

@@ -104,7 +104,8 @@ func TestOff(t *testing.T) {
 	for _, g := range []*podcgroups.Groups{none, off} {
 		limits, err := g.Create(pod)
 		if err != nil || limits != nil || g.Path(pod) != "" || g.Exists("1") {
-			t.Errorf("%+v %v", limits, err)
+			t.Errorf("Create (without a root: %v) = %+v, %v, Path %q, Exists %v; want nil, nil, none, false",
+				g == none, limits, err, g.Path(pod), g.Exists("1"))
 		}
 		for _, err := range []error{g.Limit(node), g.Update(), g.Remove("1"), g.RemoveEmpty()} {
 			if err != nil {
@@ -112,7 +113,7 @@ func TestOff(t *testing.T) {
 			}
 		}
 		if uids, err := g.Found(); err != nil || len(uids) > 0 {
-			t.Errorf("%v %v", uids, err)
+			t.Errorf("Found() = %v, %v, want none", uids, err)
 		}
 	}
 	if entries, err := os.ReadDir(filepath.Join(w.kernel.Mount, "cpu/kubepods")); err == nil {
@@ -123,7 +124,8 @@ func TestOff(t *testing.T) {
 	}
 	limits, err := off.Create(pod)
 	if err != nil || limits == nil || off.Path(pod) != "/kubepods/burstable/pod1" || !off.Exists("1") || none.Exists("1") {
-		t.Errorf("%+v %v", limits, err)
+		t.Errorf("Create = %+v, %v, Path %q, Exists %v, without a root %v; want limits, \"/kubepods/burstable/pod1\", true, false",
+			limits, err, off.Path(pod), off.Exists("1"), none.Exists("1"))
 	}
 }
 
@@ -158,7 +160,7 @@ func TestEnforce(t *testing.T) {
 			}
 		}
 		if l, err := w.fs.Limits("/kube"); err != nil || l.Memory != 0 || l.Shares < 4070 || l.Shares > 4096 {
-			t.Errorf("%+v %v", l, err)
+			t.Errorf("Limits(\"/kube\") = %+v, %v, want no memory limit, and 4070 to 4096 shares", l, err)
 		}
 	}
 }

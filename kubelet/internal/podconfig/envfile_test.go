@@ -36,7 +36,7 @@ func TestEnvFile(t *testing.T) {
 	} {
 		value, err := parseEnvFile(strings.NewReader(test.text)).value("KEY")
 		if value != test.value || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
-			t.Errorf("%s: %.50q, %v", what, value, err)
+			t.Errorf("%s: value(\"KEY\") = %.50q, %v, want %.50q and the error %q (empty: none)", what, value, err, test.value, test.err)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func FuzzEnvFile(f *testing.F) {
 		}
 		got, err := parseEnvFile(strings.NewReader(key + "='" + value + "'\n" + tail)).value(key)
 		if err != nil || got != value {
-			t.Errorf("%q=%q: %q, %v", key, value, got, err)
+			t.Errorf("value(%q) = %q, %v, want %q (the file ends with %q)", key, got, err, value, tail)
 		}
 	})
 }
@@ -105,7 +105,7 @@ func TestVariablesOfFiles(t *testing.T) {
 		config, err := container(t, b, pod, map[string]string{"v": volume, "o": outside})
 		if test.said != "" || err != nil {
 			if err == nil || err.Error() != test.said {
-				t.Errorf("%s: %v", what, err)
+				t.Errorf("%s: Container: error %v, want %q", what, err, test.said)
 			}
 			continue
 		}
@@ -116,7 +116,7 @@ func TestVariablesOfFiles(t *testing.T) {
 			}
 		}
 		if value != test.value {
-			t.Errorf("%s: %q", what, value)
+			t.Errorf("%s: X is %q, want %q", what, value, test.value)
 		}
 	}
 }

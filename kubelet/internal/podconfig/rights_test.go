@@ -97,7 +97,7 @@ func TestAppArmor(t *testing.T) {
 		config, err := container(t, b, pod, nil)
 		if test.refused != "" || err != nil {
 			if err == nil || err.Error() != test.refused {
-				t.Errorf("%s: %v", what, err)
+				t.Errorf("%s: Container: error %v, want %q", what, err, test.refused)
 			}
 			continue
 		}
@@ -107,7 +107,7 @@ func TestAppArmor(t *testing.T) {
 			got = s.Apparmor.ProfileType.String() + " " + s.Apparmor.LocalhostRef + " " + got
 		}
 		if got != test.want {
-			t.Errorf("%s: %q", what, got)
+			t.Errorf("%s: the AppArmor profile is %q, want %q", what, got, test.want)
 		}
 	}
 }
@@ -118,16 +118,16 @@ func TestSELinux(t *testing.T) {
 	pod.Spec.SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{User: "u", Role: "r", Type: "t", Level: "s0"}
 	config, err := container(t, b, pod, nil)
 	if err != nil || !reflect.DeepEqual(config.Linux.SecurityContext.SelinuxOptions, &runtimeapi.SELinuxOption{User: "u", Role: "r", Type: "t", Level: "s0"}) {
-		t.Errorf("%v, %v", config.GetLinux().GetSecurityContext(), err)
+		t.Errorf("Container has %v, %v, want the SELinux options u, r, t, s0", config.GetLinux().GetSecurityContext(), err)
 	}
 	sandbox, err := b.Sandbox(pod, 0)
 	if err != nil || sandbox.Linux.SecurityContext.SelinuxOptions.GetType() != "t" {
-		t.Errorf("%v, %v", sandbox, err)
+		t.Errorf("Sandbox = %v, %v, want the SELinux type t", sandbox, err)
 	}
 	// A container's options replace the pod's as a whole.
 	c.SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Level: "s1"}
 	if config, err = container(t, b, pod, nil); err != nil || !reflect.DeepEqual(config.Linux.SecurityContext.SelinuxOptions, &runtimeapi.SELinuxOption{Level: "s1"}) {
-		t.Errorf("%v, %v", config.GetLinux().GetSecurityContext(), err)
+		t.Errorf("Container has %v, %v, want the SELinux level s1 alone", config.GetLinux().GetSecurityContext(), err)
 	}
 }
 
@@ -142,12 +142,14 @@ func TestSupplementalGroupsPolicy(t *testing.T) {
 		config, also := container(t, b, pod, nil)
 		if refused != "" {
 			if err == nil || also == nil || err.Error() != refused || also.Error() != refused {
-				t.Errorf("%v, %v", err, also)
+				t.Errorf("Sandbox: error %v, Container: error %v, want %q from both", err, also, refused)
 			}
 			return
 		}
 		if err = errors.Join(err, also); err != nil || sandbox.Linux.SecurityContext.SupplementalGroupsPolicy != want || config.Linux.SecurityContext.SupplementalGroupsPolicy != want {
-			t.Errorf("%v: %v", policy, err)
+			t.Errorf("the policies are %v of Sandbox, %v of Container, error %v, want %v",
+				sandbox.GetLinux().GetSecurityContext().GetSupplementalGroupsPolicy(),
+				config.GetLinux().GetSecurityContext().GetSupplementalGroupsPolicy(), err, want)
 		}
 	}
 	try(nil, runtimeapi.SupplementalGroupsPolicy_Merge, "")
@@ -166,13 +168,13 @@ func TestUserNamespace(t *testing.T) {
 		pod.Spec.HostUsers = hosts
 		sandbox, err := b.Sandbox(pod, 0)
 		if err != nil || sandbox.Linux.SecurityContext.NamespaceOptions.UsernsOptions.GetMode() != runtimeapi.NamespaceMode_NODE {
-			t.Errorf("%v, %v", sandbox, err)
+			t.Errorf("Sandbox (HostUsers is set: %v) = %v, %v, want the mode NODE", hosts != nil, sandbox, err)
 		}
 	}
 	pod.Spec.HostUsers = &own
 	const refused = "can't set `spec.hostUsers: false`, runtime does not support user namespaces"
 	if _, err := b.Sandbox(pod, 0); err == nil || err.Error() != refused {
-		t.Errorf("%v", err)
+		t.Errorf("Sandbox: error %v, want %q", err, refused)
 	}
 	able := "able"
 	pod.Spec.RuntimeClassName = &able
@@ -182,7 +184,7 @@ func TestUserNamespace(t *testing.T) {
 	}
 	ids := sandbox.Linux.SecurityContext.NamespaceOptions.UsernsOptions
 	if ids.GetMode() != runtimeapi.NamespaceMode_POD || len(ids.Uids) != 1 || ids.Uids[0].HostId != 65536 || ids.Uids[0].Length != 65536 {
-		t.Errorf("%v", ids)
+		t.Errorf("Sandbox has the user namespace %v, want the mode POD and 65536 IDs from 65536", ids)
 	}
 	unmasked := corev1.UnmaskedProcMount
 	pod.Spec.Containers[0].SecurityContext.ProcMount = &unmasked
@@ -192,7 +194,7 @@ func TestUserNamespace(t *testing.T) {
 	}
 	s := config.Linux.SecurityContext
 	if !reflect.DeepEqual(s.NamespaceOptions.UsernsOptions.Uids, ids.Uids) || len(s.MaskedPaths)+len(s.ReadonlyPaths) != 0 {
-		t.Errorf("%v", s)
+		t.Errorf("Container has %v, want the UIDs %v, and no masked or read-only path", s, ids.Uids)
 	}
 	if len(config.Mounts) == 0 {
 		t.Error("no mounts")
@@ -223,12 +225,13 @@ func TestRecursiveReadOnlyMounts(t *testing.T) {
 		config, err := container(t, b, pod, map[string]string{"data": t.TempDir()})
 		if test.refused != "" {
 			if err == nil || err.Error() != test.refused {
-				t.Errorf("%+v: %v", test, err)
+				t.Errorf("Container with the handler %q, mode %s: error %v, want %q", test.handler, test.mode, err, test.refused)
 			}
 			continue
 		}
 		if err != nil || config.Mounts[0].RecursiveReadOnly != test.want || !config.Mounts[0].Readonly {
-			t.Errorf("%+v: %v, %v", test, config, err)
+			t.Errorf("Container with the handler %q, mode %s = %v, %v, want a read-only mount, recursive %v",
+				test.handler, test.mode, config, err, test.want)
 		}
 	}
 }
@@ -255,7 +258,7 @@ func TestHugePageLimits(t *testing.T) {
 	}}
 	c.Resources.Limits = corev1.ResourceList{"hugepages-2Mi": resource.MustParse("4Mi"), "hugepages-32Mi": resource.MustParse("64Mi"), "memory": resource.MustParse("1Gi")}
 	if got := limits(); got != "1GB=1Gi 2MB=4Mi" {
-		t.Errorf("%s", got)
+		t.Errorf("with limits: %s, want 1GB=1Gi 2MB=4Mi", got)
 	}
 }
 
@@ -266,7 +269,7 @@ func TestSeccompProfileOfTheNode(t *testing.T) {
 	c.SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: &name}
 	config, err := container(t, b, pod, nil)
 	if want := filepath.Join(b.Root, "seccomp", name); err != nil || config.Linux.SecurityContext.Seccomp.LocalhostRef != want {
-		t.Errorf("%v, %v", config.GetLinux().GetSecurityContext(), err)
+		t.Errorf("Container has %v, %v, want the seccomp profile %s", config.GetLinux().GetSecurityContext(), err, want)
 	}
 }
 
@@ -291,7 +294,8 @@ func TestSeccompDefault(t *testing.T) {
 		pod.Spec.SecurityContext.SeccompProfile, c.SecurityContext.SeccompProfile = test.pod, test.container
 		config, err := container(t, b, pod, nil)
 		if err != nil || config.Linux.SecurityContext.Seccomp.ProfileType != test.want {
-			t.Errorf("%+v: %v (%v)", test, config.GetLinux().GetSecurityContext().GetSeccomp(), err)
+			t.Errorf("%+v: Container has the seccomp profile %v, error %v, want %v",
+				test, config.GetLinux().GetSecurityContext().GetSeccomp(), err, test.want)
 		}
 	}
 }
@@ -310,7 +314,7 @@ func TestOverhead(t *testing.T) {
 		pod.Spec.Overhead = test.overhead
 		config, err := b.Sandbox(pod, 0)
 		if err != nil || !reflect.DeepEqual(config.Linux.Overhead, test.want) {
-			t.Errorf("%v: %v, %v", test.overhead, config, err)
+			t.Errorf("Sandbox with the overhead %v = %v, %v, want %v", test.overhead, config, err, test.want)
 		}
 	}
 }

@@ -117,10 +117,12 @@ func TestUsages(t *testing.T) {
 	u := usages[0]
 	// A directory may take space of its own.
 	if least := int64(20 * page); u.Memory != 100 || u.Storage < least || u.Storage > least+10*page || u.Volumes["disk"] < 5*page || len(u.Volumes) != 1 {
-		t.Errorf("%+v", u)
+		t.Errorf("Usages()[0] = %+v, want memory 100, storage of %d to %d, at least %d of the volume disk, no other volume",
+			u, least, least+10*page, 5*page)
 	}
 	if web := u.Containers["web"]; web.Memory != 100 || web.Storage < 12*page || u.Containers["debugger"].Storage < page || u.Processes != 7 || u.Inodes < 3+4 {
-		t.Errorf("%+v", u)
+		t.Errorf("Usages()[0] = %+v, want web with memory 100 and storage >= %d, debugger with storage >= %d, 7 processes, inodes >= 7",
+			u, 12*page, page)
 	}
 	if o := usages[1]; o.Memory != 0 || o.Storage != 0 || o.Processes != 0 {
 		t.Errorf("a pod that has nothing: %+v", o)
@@ -130,7 +132,7 @@ func TestUsages(t *testing.T) {
 	s.containers, s.err = nil, errors.New("the runtime is away")
 	usages, err = m.Usages(t.Context(), []*corev1.Pod{pod})
 	if !errors.Is(err, s.err) || len(usages) != 1 || usages[0].Storage < 17*page {
-		t.Errorf("%+v %v", usages, err)
+		t.Errorf("Usages = %+v, %v, want one with storage of at least %d, and the error %v", usages, err, 17*page, s.err)
 	}
 }
 
@@ -144,12 +146,12 @@ func TestLevels(t *testing.T) {
 	}
 	for _, signal := range []eviction.Signal{eviction.MemoryAvailable, eviction.PIDAvailable, eviction.NodeFSAvailable, eviction.ImageFSAvailable} {
 		if l := levels[signal]; l.Available <= 0 || l.Available > l.Capacity {
-			t.Errorf("%s: %+v", signal, l)
+			t.Errorf("Levels()[%s] = %+v, want something available, within the capacity", signal, l)
 		}
 	}
 	s.images = "/of/no/host"
 	levels, err = newMeter(root, s).Levels(t.Context())
 	if _, ok := levels[eviction.ImageFSAvailable]; ok || err == nil || !strings.Contains(err.Error(), "/of/no/host") || levels[eviction.NodeFSAvailable].Capacity == 0 {
-		t.Errorf("%+v %v", levels, err)
+		t.Errorf("Levels() = %+v, %v, want no ImageFSAvailable, an error of /of/no/host, and a capacity of NodeFSAvailable", levels, err)
 	}
 }

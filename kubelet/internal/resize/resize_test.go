@@ -80,20 +80,21 @@ func TestDecide(t *testing.T) {
 	} {
 		r := resize.Decide(podOf("a", requirements(test.milli, test.mib, 0, 0)), allocated, node)
 		if (r == nil) != (test.reason == "") || r != nil && (r.Reason != test.reason || r.Message != test.message || r.Condition() != "Deferred") {
-			t.Errorf("%s: %+v", test.name, r)
+			t.Errorf("%s: Decide(%dm CPU, %d MiB) = %+v, want Deferred, %q, %q (empty: nil)",
+				test.name, test.milli, test.mib, r, test.reason, test.message)
 		}
 	}
 	// What another pod still has counts until its status says less.
 	other.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c0", Resources: &corev1.ResourceRequirements{Requests: list(1800, 400)}}}
 	if r := resize.Decide(podOf("a", requirements(600, 100, 0, 0)), allocated, node); r == nil || !strings.Contains(r.Message, "used: 1800") {
-		t.Errorf("%+v", r)
+		t.Errorf("Decide(600m CPU) = %+v, want a refusal with \"used: 1800\"", r)
 	}
 	node.StaticCPU = true
 	whole := podOf("a", requirements(1000, 100, 1000, 100))
 	whole.Status.QOSClass = corev1.PodQOSGuaranteed
 	r := resize.Decide(whole, allocated, node)
 	if r == nil || r.Condition() != "Infeasible" || r.Message != `Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"` {
-		t.Errorf("%+v", r)
+		t.Errorf("Decide(a guaranteed pod with static CPUs) = %+v, want Infeasible because of the policy \"static\"", r)
 	}
 }
 
@@ -157,7 +158,7 @@ func TestActual(t *testing.T) {
 		{"reported in part", &told, &resize.Reported{MilliRequest: 150}, requirements(150, 100, 200, 200)},
 	} {
 		if got := resize.Actual(allocated, test.told, test.reported); !resize.Same(*got, test.want) {
-			t.Errorf("%s: %v", test.name, got)
+			t.Errorf("%s: Actual = %v, want %v", test.name, got, &test.want)
 		}
 	}
 	tiny := requirements(1, 0, 5, 0)
@@ -266,7 +267,7 @@ func TestUnknownSize(t *testing.T) {
 	}
 	for _, s := range steps {
 		if !resize.Same(s.Size, pod.Spec.Containers[0].Resources) {
-			t.Errorf("%+v", s.Size)
+			t.Errorf("a step has the size %v, want %v", &s.Size, &pod.Spec.Containers[0].Resources)
 		}
 	}
 	if list := resize.Shrinks(limits, limits, updates); len(list) > 0 {
@@ -278,7 +279,7 @@ func TestUnknownSize(t *testing.T) {
 func TestNoLimit(t *testing.T) {
 	now := cgroup.Limits{Shares: 100, Quota: 5000, Memory: 1 << 20}
 	if got := resize.Target(now, cgroup.Limits{Shares: 200}); got != (cgroup.Limits{Shares: 200, Quota: 5000, Memory: 1 << 20}) {
-		t.Errorf("%+v", got)
+		t.Errorf("Target(%+v, 200 shares) = %+v, want 200 shares, quota 5000, memory %d", now, got, 1<<20)
 	}
 	// A limit that is added comes after the containers.
 	pod := podOf("p", requirements(100, 100, 200, 200))

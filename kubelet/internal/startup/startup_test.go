@@ -36,11 +36,11 @@ func TestTimer(t *testing.T) {
 	timer.Init(3 * time.Second)
 	for _, pod := range []*corev1.Pod{podWith(), podWith(runs(), corev1.ContainerState{}), podWith(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})} {
 		if took, ok := timer.Observe(pod, at(20)); ok || timer.Done() {
-			t.Errorf("%+v: %+v", pod.Status, took)
+			t.Errorf("Observe(%v) = %+v, %v, Done %v; want false and not done", &pod.Status, took, ok, timer.Done())
 		}
 	}
 	if took, ok := timer.Observe(podWith(runs(), runs()), at(20)); !ok || took != (Took{Total: 20 * time.Second, SLI: 10 * time.Second}) {
-		t.Errorf("%+v %v", took, ok)
+		t.Errorf("Observe(all containers run) = %+v, %v, want 20s in total, 10s of SLI, true", took, ok)
 	}
 	if took, ok := timer.Observe(podWith(runs()), at(21)); ok || !timer.Done() {
 		t.Errorf("measured twice: %+v", took)
@@ -68,7 +68,7 @@ func TestNotMeasured(t *testing.T) {
 func TestSkew(t *testing.T) {
 	timer := New(podWith())
 	if took, ok := timer.Observe(podWith(runs()), created.Add(-time.Second)); !ok || took != (Took{}) {
-		t.Errorf("%+v %v", took, ok)
+		t.Errorf("Observe(before the creation) = %+v, %v, want no time, true", took, ok)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestStateful(t *testing.T) {
 		pod := podWith(runs())
 		pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: test.source}}
 		if took, ok := New(podWith()).Observe(pod, created); !ok || took.Stateful != test.want {
-			t.Errorf("%+v: %+v", test.source, took)
+			t.Errorf("Observe(a volume of %v) = %+v, %v, want Stateful %v, true", &test.source, took, ok, test.want)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func first(t *testing.T, r *Ranges, uid types.UID) uint32 {
 	}
 	if n.Mode != runtimeapi.NamespaceMode_POD || len(n.Uids) != 1 || len(n.Gids) != 1 || n.Uids[0].Length != 65536 || n.Uids[0].ContainerId != 0 ||
 		n.Uids[0].HostId != n.Gids[0].HostId || n.Gids[0].Length != 65536 || n.Uids[0].HostId == 0 {
-		t.Fatalf("%v", n)
+		t.Fatalf("Get(%q) = %v, want the mode POD and one range of 65536 IDs, the same for users and groups, not from 0", uid, n)
 	}
 	return n.Uids[0].HostId
 }
@@ -57,7 +57,7 @@ func TestRestart(t *testing.T) {
 	}
 	text, err := os.ReadFile(filepath.Join(root, "a", "userns"))
 	if want := `{"uidMappings":[{"hostId":65536,"containerId":0,"length":65536}],"gidMappings":[{"hostId":65536,"containerId":0,"length":65536}]}`; string(text) != want {
-		t.Errorf("%s, %v", text, err)
+		t.Errorf("the file userns of a has %s, %v, want %s", text, err, want)
 	}
 	again := New(root)
 	if third := first(t, again, newPod(t, root, "d")); third == one || third == two {
@@ -79,7 +79,7 @@ func TestRestart(t *testing.T) {
 		t.Errorf("the last range is %d, not the released %d", e, one)
 	}
 	if _, err := again.Get(newPod(t, root, "f")); err == nil || !strings.Contains(err.Error(), "could not find an empty slot to allocate a user namespace") {
-		t.Errorf("%v", err)
+		t.Errorf("Get(f) with no range left: error %v, want one that there is no empty slot", err)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestDamagedFile(t *testing.T) {
 		r := New(root)
 		good := newPod(t, root, "good")
 		if _, err := r.Get(good); err == nil || !strings.Contains(err.Error(), "userns") {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: Get(%q): error %v, want one that names userns", what, good, err)
 		}
 		removePod(t, r, "bad")
 		if first(t, r, good) == 0 {
@@ -144,7 +144,7 @@ func TestWriteFails(t *testing.T) {
 	root := t.TempDir()
 	r := New(root)
 	if _, err := r.Get("no-directory"); err == nil || len(r.slots) != 0 {
-		t.Errorf("%v, %v", err, r.slots)
+		t.Errorf("Get(\"no-directory\"): error %v, slots %v; want an error and no slot", err, r.slots)
 	}
 	if first(t, r, newPod(t, root, "a")) != 65536 {
 		t.Error("a failure used up a range")
@@ -163,7 +163,7 @@ func TestSameRangeTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := New(root).Get("a"); err == nil || !strings.Contains(err.Error(), "have the same user namespace") {
-		t.Errorf("%v", err)
+		t.Errorf("Get(\"a\"): error %v, want one that a and b have the same user namespace", err)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestConcurrent(t *testing.T) {
 	seen := map[uint32]bool{0: true}
 	for _, id := range got {
 		if seen[id] {
-			t.Fatalf("%v", got)
+			t.Fatalf("Get from many goroutines gives the ranges from %v, want no two of them the same, and none 0", got)
 		}
 		seen[id] = true
 	}

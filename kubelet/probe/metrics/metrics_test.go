@@ -81,6 +81,6 @@ func TestStopWithoutPod(t *testing.T) {
 	m.Observe(&corev1.Pod{}, &corev1.Container{}, probe.Startup, "failed", 0)
 	probe.NewSet(probe.Config{Stopped: m.Forget}).Stop()
 	if got := scrape(m); !strings.Contains(got, `result="failed"} 1`) {
-		t.Errorf("%s", got)
+		t.Errorf("the metrics are\n%s\nwant 1 with result=\"failed\"", got)
 	}
 }

@@ -227,7 +227,8 @@ func TestSettings(t *testing.T) {
 	}
 	state, err := dial(func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 })
 	if err != nil || state.CipherSuite != tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 || state.NegotiatedProtocol != "http/1.1" {
-		t.Errorf("%+v %v", state, err)
+		t.Errorf("dial with TLS 1.2 = %s, %s, %v, want TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, http/1.1",
+			tls.CipherSuiteName(state.CipherSuite), state.NegotiatedProtocol, err)
 	}
 	_, err = dial(func(c *tls.Config) {
 		c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}

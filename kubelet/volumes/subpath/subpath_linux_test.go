@@ -60,7 +60,7 @@ func TestMountsFilesAndDirectories(t *testing.T) {
 	file, err := v.mount(t, "nginx.conf")
 	must(t, err)
 	if data, err := os.ReadFile(file); string(data) != "one" {
-		t.Errorf("%q %v", data, err)
+		t.Errorf("the mounted file has %q, %v, want \"one\"", data, err)
 	}
 	// The same file again is the same mount; another one replaces it.
 	if again, err := v.mount(t, "nginx.conf"); err != nil || again != file {

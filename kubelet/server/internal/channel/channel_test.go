@@ -14,7 +14,7 @@ import (
 func named(t testing.TB, name string) Protocol {
 	p, ok := Choose([]string{"other", name})
 	if !ok || p.Name != name {
-		t.Fatalf("%s: %v, %v", name, p, ok)
+		t.Fatalf("Choose(other, %s) = %+v, %v, want the latter", name, p, ok)
 	}
 	return p
 }
@@ -77,7 +77,8 @@ func TestParse(t *testing.T) {
 				data, err = io.ReadAll(m.Data)
 			}
 			if (err != nil) != c.fails || !c.fails && (m.Channel != c.want.Channel || m.Close != c.want.Close || string(data) != c.data) {
-				t.Errorf("%s, %q, %s: %+v, %q, %v", c.protocol, c.message, name, m, data, err)
+				t.Errorf("%s, %s: Parse(%q) = %+v with the data %q, %v; want %+v, %q, fails %v",
+					c.protocol, name, c.message, m, data, err, c.want, c.data, c.fails)
 			}
 		}
 	}
@@ -92,7 +93,7 @@ func TestParseErrors(t *testing.T) {
 			_, err = io.ReadAll(m.Data)
 		}
 		if !errors.Is(err, broken) {
-			t.Errorf("%q: %+v, %v", message, m, err)
+			t.Errorf("Parse(%q, then an error) = %+v, %v, want %v", message, m, err, broken)
 		}
 	}
 }
@@ -110,7 +111,7 @@ func FuzzParse(f *testing.F) {
 				continue
 			}
 			if m.Channel >= channels || m.Close {
-				t.Fatalf("%s: %+v", p.Name, m)
+				t.Fatalf("%s: Parse(%q) = %+v, want a channel below %d, and data only without Close", p.Name, message, m, channels)
 			}
 			data, err := io.ReadAll(m.Data)
 			if err != nil {
@@ -121,7 +122,7 @@ func FuzzParse(f *testing.F) {
 			}
 			again, err := p.Parse(bytes.NewReader(p.Append(nil, m.Channel, data)))
 			if err != nil || again.Channel != m.Channel {
-				t.Fatalf("%s: %+v, %v", p.Name, again, err)
+				t.Fatalf("%s: Parse(Append(channel %d, %q)) = %+v, %v, want the same channel", p.Name, m.Channel, data, again, err)
 			}
 			if got, err := io.ReadAll(again.Data); err != nil || !slices.Equal(got, data) {
 				t.Errorf("%s: %q, %v, want %q", p.Name, got, err, data)
@@ -132,10 +133,10 @@ func FuzzParse(f *testing.F) {
 
 func TestAppend(t *testing.T) {
 	if got := named(t, "v5.channel.k8s.io").Append([]byte("x"), Stdout, []byte("out")); string(got) != "x\x01out" {
-		t.Errorf("%q", got)
+		t.Errorf("Append(x, Stdout, out) = %q, want %q", got, "x\x01out")
 	}
 	if got := named(t, "v4.base64.channel.k8s.io").Append(nil, Error, []byte("no")); string(got) != "3"+base64.StdEncoding.EncodeToString([]byte("no")) {
-		t.Errorf("%q", got)
+		t.Errorf("Append(nil, Error, no) = %q, want 3 and no in base64", got)
 	}
 }
 

@@ -46,7 +46,7 @@ func TestStatusOrError(t *testing.T) {
 	} {
 		var got metav1.Status
 		if err := json.Unmarshal(statusOrError([]byte(text)), &got); err != nil || strings.TrimSpace(got.Status+" "+got.Message) != want {
-			t.Errorf("%q: %s %s %v", text, got.Status, got.Message, err)
+			t.Errorf("statusOrError(%q) = %s %s, %v, want %s", text, got.Status, got.Message, err, want)
 		}
 	}
 }
