@@ -256,7 +256,7 @@ func TestTornPair(t *testing.T) {
 			err = verified(a, pair, "localhost")
 		}
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: Serving(apiserver) over torn files: %v, want a pair that is verified for localhost", name, err)
 		}
 		if _, err := tls.LoadX509KeyPair(filepath.Join(dir, "apiserver.crt"), filepath.Join(dir, "apiserver.key")); err != nil {
 			t.Errorf("%s: the files are %v", name, err)

@@ -45,7 +45,7 @@ func TestServingIsVerifiedAndKept(t *testing.T) {
 	}
 	for _, name := range []string{"127.0.0.1", "localhost"} {
 		if _, err := first.Certificate.Verify(x509.VerifyOptions{Roots: authority.Pool(), DNSName: name}); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("Verify() of the serving certificate for %s: %v", name, err)
 		}
 	}
 
@@ -139,7 +139,7 @@ func TestKubelet(t *testing.T) {
 	}
 	for _, name := range []string{"127.0.0.1", "n"} {
 		if _, err := pair.Certificate.Verify(x509.VerifyOptions{Roots: authority.Pool(), DNSName: name}); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("Verify() of the kubelet's certificate for %s: %v", name, err)
 		}
 	}
 	if _, err := pair.Certificate.Verify(x509.VerifyOptions{Roots: authority.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err == nil {

@@ -51,7 +51,7 @@ func TestSchedulerFile(t *testing.T) {
 		names = append(names, p.Name+":"+p.Predicates[0].Name())
 	}
 	if strings.Join(names, " ") != "a:VolumeRestrictions b:VolumeRestrictions" {
-		t.Errorf("%v", names)
+		t.Errorf("the profiles with their first predicates are %v, want [a:VolumeRestrictions b:VolumeRestrictions]", names)
 	}
 }
 

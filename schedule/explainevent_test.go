@@ -91,7 +91,8 @@ func TestExplainAnnotationIsShort(t *testing.T) {
 		}
 		have := explanations(t, explained(pod("web", "1", "1Gi")), long, node("a", "2", "2Gi", "1"))
 		if len(have) != 1 || len(have[0]) > 1024 || len(have[0]) < 1020 || !utf8.ValidString(have[0]) || !strings.HasSuffix(have[0], "€...") {
-			t.Errorf("%d: %q", extra, have)
+			t.Errorf("with %d bytes before the long name the messages are %q, want one of 1020 to 1024 bytes, in UTF-8, that ends with €...",
+				extra, have)
 		}
 	}
 }

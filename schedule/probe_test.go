@@ -65,7 +65,8 @@ func TestOneProbe(t *testing.T) {
 			synctest.Wait()
 			for p := range c.pods.All() {
 				if p.Spec.NodeName == "" && !strings.Contains(p.Status.Conditions[0].Message, "1 node(s) were unschedulable") {
-					t.Fatalf("%s: %s", p.Name, p.Status.Conditions[0].Message)
+					t.Fatalf("the pod %s has the message %q, want one with: 1 node(s) were unschedulable",
+						p.Name, p.Status.Conditions[0].Message)
 				}
 			}
 		})

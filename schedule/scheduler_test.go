@@ -320,7 +320,7 @@ func TestBackoff(t *testing.T) {
 			InitialBackoff: test.first, MaxBackoff: test.most,
 		})
 		if (err == nil) != test.valid {
-			t.Errorf("%v, %v: %v", test.first, test.most, err)
+			t.Errorf("New() with InitialBackoff %v and MaxBackoff %v: %v, want valid %t", test.first, test.most, err, test.valid)
 		}
 	}
 }

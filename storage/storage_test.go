@@ -65,7 +65,7 @@ func TestCheck(t *testing.T) {
 		{Op: storage.Update, Key: "/a", Previous: 1, TTL: time.Second},
 	} {
 		if err := c.Check(); err != nil {
-			t.Errorf("%+v: %v", c, err)
+			t.Errorf("Check() of %+v: %v, want no error", c, err)
 		}
 	}
 	for _, c := range []storage.Change{

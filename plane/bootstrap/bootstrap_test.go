@@ -94,7 +94,7 @@ func TestSeveralServers(t *testing.T) {
 			t.Error(err)
 		}
 		if m, err := typed.ConfigMaps(api).Get(t.Context(), namespace.Name, "kube-root-ca.crt"); err != nil || m.Data["ca.crt"] != "ca" {
-			t.Errorf("%v: %v", m, err)
+			t.Errorf(`Get(%s, kube-root-ca.crt) = %v, %v, want ca.crt to be "ca"`, namespace.Name, m, err)
 		}
 	}
 	if _, err := typed.ConfigMaps(api).Get(t.Context(), "kube-system", "extension-apiserver-authentication"); err != nil {
@@ -120,7 +120,7 @@ func TestSeedLeavesObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := typed.Namespaces(api).Get(t.Context(), "", own.Name); err != nil || got.Labels["own"] != "yes" {
-		t.Errorf("%v: %v", got, err)
+		t.Errorf("Get(%s) = %v, %v, want the label own=yes", own.Name, got, err)
 	}
 }
 
@@ -163,6 +163,6 @@ func TestGrant(t *testing.T) {
 		t.Errorf("the role has the verbs %v", verbs)
 	}
 	if binding, err := typed.ClusterRoleBindings(api).Get(t.Context(), "", "readers"); err != nil || binding.RoleRef.Name != "readers" {
-		t.Errorf("%v: %v", binding, err)
+		t.Errorf("Get(readers) = %v, %v, want a binding to the role readers", binding, err)
 	}
 }

@@ -26,7 +26,7 @@ func TestTable(t *testing.T) {
 	last := ""
 	for _, c := range table() {
 		if !strings.HasSuffix(c.Name, "-controller") || c.Name <= last || c.New == nil {
-			t.Errorf("%+v", c)
+			t.Errorf("the row after %q is %+v, want a later name that ends with -controller, and a New", last, c)
 		}
 		last = c.Name
 		for _, name := range []string{c.Name, c.Alias} {
@@ -138,7 +138,8 @@ func TestTuning(t *testing.T) {
 	e := &Env{Caches: &caches.Caches{}, config: c}
 	node := e.nodeLifecycleConfig()
 	if node.Grace != 7*time.Second || node.StartupGrace != 8*time.Second || node.Limits != c.Tuning.Evictions {
-		t.Errorf("%v %v %+v", node.Grace, node.StartupGrace, node.Limits)
+		t.Errorf("nodeLifecycleConfig() has Grace %v, StartupGrace %v and Limits %+v, want 7s, 8s and %+v",
+			node.Grace, node.StartupGrace, node.Limits, c.Tuning.Evictions)
 	}
 	got := [3]time.Duration{e.legacyEndpointsConfig().BatchPeriod, e.endpointSliceConfig().BatchPeriod, e.endpointSliceMirrorConfig().BatchPeriod}
 	if want := [3]time.Duration{time.Second, 2 * time.Second, 3 * time.Second}; got != want {

@@ -46,7 +46,8 @@ func TestHandshake(t *testing.T) {
 	for _, name := range append(credentials.Names(), "10.0.0.1") {
 		state, err := handshake(c.ServerTLS(true), c.ClientTLS(c.Admin), name)
 		if err != nil || len(state.PeerCertificates) != 1 || state.PeerCertificates[0].Subject.CommonName != credentials.Administrator {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("handshake() for %s: %v, with %d peer certificates, want one, of %s",
+				name, err, len(state.PeerCertificates), credentials.Administrator)
 		}
 	}
 	if _, err := handshake(c.ServerTLS(true), c.ClientTLS(c.Admin), "elsewhere"); err == nil {

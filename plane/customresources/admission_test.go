@@ -170,7 +170,8 @@ func TestAdmissionOfSubresources(t *testing.T) {
 	} {
 		body, err := do("PATCH", test.path, test.body)
 		if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) || !strings.Contains(body, test.want) {
-			t.Errorf("%s %s: %s %v", test.path, test.body, body, err)
+			t.Errorf("PATCH of %s with %s = %s, %v, want %q in the answer and the error %q",
+				test.path, test.body, body, err, test.want, test.err)
 		}
 	}
 }

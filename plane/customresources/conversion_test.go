@@ -47,7 +47,7 @@ func testDeadConversion(t *testing.T, h house) {
 		t.Fatal(err)
 	}
 	if body, err := h.do("GET", "/apis/example.com/v2/namespaces/dark/torches", ""); err == nil || !strings.Contains(err.Error(), "conversion webhook") {
-		t.Fatalf("%s %v", body, err)
+		t.Fatalf("GET of torches in v2 = %s, %v, want an error about the conversion webhook", body, err)
 	}
 	h.configMap("dependent", nil, h.configMap("owner", nil))
 	for _, path := range []string{"/api/v1/namespaces/dark", "/api/v1/namespaces/bright", mapPath + "owner"} {

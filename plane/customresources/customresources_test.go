@@ -59,7 +59,7 @@ func TestPlane(t *testing.T) {
 		Body: []byte(`{"apiVersion":"example.com/v1","kind":"Lamp","metadata":{"name":"desk"}}`)}
 	response, err := p.Client().Do(t.Context(), request)
 	if err != nil || !strings.Contains(string(response.Body), `"color":"red"`) {
-		t.Fatalf("%s: %v", response.Body, err)
+		t.Fatalf("POST of a lamp = %s, %v, want the default color red", response.Body, err)
 	}
 	if err := namespaces.Delete(t.Context(), "", "home", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestPlane(t *testing.T) {
 	})
 	request.Method, request.Body = "GET", nil
 	if response, err = p.Client().Do(t.Context(), request); err != nil || !strings.Contains(string(response.Body), `"items":[]`) {
-		t.Errorf("%s: %v", response.Body, err)
+		t.Errorf("GET of the lamps = %s, %v, want no items", response.Body, err)
 	}
 	definitions, err := customresources.Parse([]byte(lamps))
 	if err == nil {

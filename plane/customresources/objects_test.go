@@ -133,7 +133,7 @@ func TestOwners(t *testing.T) {
 	h.delete("parent", "Orphan")
 	h.eventuallyGone(lampPath + "/parent")
 	if body, err := h.do("GET", lampPath+"/orphan", ""); err != nil || strings.Contains(body, "ownerReferences") {
-		t.Errorf("%s %v", body, err)
+		t.Errorf("GET of the orphan = %s, %v, want it without ownerReferences", body, err)
 	}
 
 	// An owner that there never was.

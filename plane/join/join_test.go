@@ -137,14 +137,15 @@ func TestJoin(t *testing.T) {
 	planetest.Eventually(t, func() (err error) { serving, err = j.ServingCertificate(nil); return err })
 	leaf := serving.Leaf
 	if leaf.Subject.String() != "CN=system:node:node-1,O=system:nodes" || fmt.Sprint(leaf.DNSNames, leaf.IPAddresses) != "[node-1] [10.1.2.3]" {
-		t.Errorf("%s %v %v", leaf.Subject, leaf.DNSNames, leaf.IPAddresses)
+		t.Errorf("the serving certificate has subject %s and names %v %v, want CN=system:node:node-1,O=system:nodes and [node-1] [10.1.2.3]",
+			leaf.Subject, leaf.DNSNames, leaf.IPAddresses)
 	}
 	for path, mode := range map[string]fs.FileMode{
 		"kubeconfig": 0o600, "pki/kubelet-client-current.pem": 0o600, "pki/kubelet-server-current.pem": 0o600, "pki/ca.crt": 0o644,
 	} {
 		info, err := os.Stat(filepath.Join(config.Dir, path))
 		if err != nil || info.Mode() != mode {
-			t.Errorf("%s: %v, %v", path, info, err)
+			t.Errorf("Stat(%s) = %v, %v, want the mode %v (%d)", path, info, err, mode, mode)
 		}
 	}
 	if left, err := filepath.Glob(filepath.Join(config.Dir, "pki", ".*")); err != nil || len(left) > 0 {
@@ -161,7 +162,7 @@ func TestJoinTwice(t *testing.T) {
 	}
 	before, err := typed.CertificateSigningRequests(p.Client()).Get(t.Context(), "", firstRequest(t, p))
 	if err != nil || before.Spec.Username != "system:bootstrap:"+config.Token[:6] {
-		t.Errorf("%+v, %v", before, err)
+		t.Errorf("the first request is %+v, %v, want one by system:bootstrap:%s", before, err, config.Token[:6])
 	}
 	config.Token, config.Dial = "", away
 	again := newJoiner(t, config)
@@ -178,7 +179,7 @@ func TestJoinTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(moved.Kubeconfig()); err != nil || !strings.Contains(string(text), config.Server) {
-		t.Errorf("%s, %v", text, err)
+		t.Errorf("the kubeconfig after the move is %s, %v, want the server %s", text, err, config.Server)
 	}
 	// Torn files, those of another node, and those of another cluster are replaced, which needs the token.
 	for name, change := range map[string]func(*join.Config){
@@ -202,7 +203,7 @@ func TestJoinTwice(t *testing.T) {
 		}
 		change(&changed)
 		if err := newJoiner(t, changed).Join(t.Context()); !errors.Is(err, join.ErrToken) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: Join() with the files of before and no token = %v, want ErrToken", name, err)
 		}
 	}
 }
@@ -262,7 +263,7 @@ func testRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 		if err != nil && (strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), invitation.Token)) {
-			t.Errorf("%s: %q", name, err)
+			t.Errorf("%s: Join() = %q, want one line without the token", name, err)
 		}
 		if files, err := os.ReadDir(config.Dir); err != nil || len(files) > 0 {
 			t.Errorf("%s: files %v, %v", name, files, err)

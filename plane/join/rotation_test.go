@@ -105,7 +105,7 @@ func TestRunRepairs(t *testing.T) {
 		run(t, j)
 		time.Sleep(time.Minute)
 		if serving, err := j.ServingCertificate(nil); err != nil || len(serving.Leaf.IPAddresses) != 2 {
-			t.Errorf("%v, %v", serving.Leaf.IPAddresses, err)
+			t.Errorf("ServingCertificate(nil): %v, want a certificate for the 2 addresses %v", err, addresses)
 		}
 	})
 }

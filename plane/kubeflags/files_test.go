@@ -63,7 +63,7 @@ func TestFiles(t *testing.T) {
 				_, err = plane.New(config)
 			}
 			if err == nil || !strings.Contains(err.Error(), flag) || !strings.Contains(err.Error(), path) {
-				t.Errorf("%s=%s: %v", flag, path, err)
+				t.Errorf("with %s=%s: %v, want an error that names the flag and the file", flag, path, err)
 			}
 		}
 	}

@@ -29,11 +29,12 @@ func TestServiceFlags(t *testing.T) {
 		{"--advertise-address", "0.0.0.0"},
 	} {
 		if _, err := parse(arguments...); err == nil || !strings.HasPrefix(err.Error(), arguments[0]) {
-			t.Errorf("%v: %v", arguments, err)
+			t.Errorf("parse(%q): %v, want an error that begins with %s", arguments, err, arguments[0])
 		}
 	}
 	o, err := parse("--service-cluster-ip-range", "fd00::5/112,10.0.0.0/16", "--advertise-address", "192.0.2.1")
 	if err != nil || o.ServiceCIDRs()[0].String() != "fd00::/112" || o.AdvertiseAddress().String() != "192.0.2.1" {
-		t.Errorf("%v, %v, %v", o.ServiceCIDRs(), o.AdvertiseAddress(), err)
+		t.Errorf("parse() has ServiceCIDRs %v and AdvertiseAddress %v, error %v, want fd00::/112 first, and 192.0.2.1",
+			o.ServiceCIDRs(), o.AdvertiseAddress(), err)
 	}
 }

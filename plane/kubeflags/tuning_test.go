@@ -92,7 +92,8 @@ func TestNodeTuning(t *testing.T) {
 		}
 		got := o.controllers.tuning.settings()
 		if got.NodeGrace != want.Grace || got.NodeStartupGrace != want.StartupGrace || got.Evictions != want.Limits {
-			t.Errorf("%q: %v %v %+v", arguments, got.NodeGrace, got.NodeStartupGrace, got.Evictions)
+			t.Errorf("parse(%q) has NodeGrace %v, NodeStartupGrace %v and Evictions %+v, want %v, %v and %+v",
+				arguments, got.NodeGrace, got.NodeStartupGrace, got.Evictions, want.Grace, want.StartupGrace, want.Limits)
 		}
 	}
 	for arguments, want := range map[string]int{"": 12500, "--terminated-pod-gc-threshold 3": 3, "--terminated-pod-gc-threshold 0": -1, "--terminated-pod-gc-threshold -5": -1} {

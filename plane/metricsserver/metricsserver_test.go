@@ -81,7 +81,7 @@ func get(t *testing.T, p *planetest.Plane, user, url, serverName string) (int, s
 func TestPart(t *testing.T) {
 	p := planetest.Start(t, planetest.With(withMetrics), planetest.Nodes(1))
 	if got := usage(t, p); !strings.Contains(got, `"kind":"NodeMetrics"`) || !strings.Contains(got, `"usage":{"cpu":"`) {
-		t.Errorf("%s", got)
+		t.Errorf("the metrics of node-1 are %s, want a NodeMetrics with the usage of cpu", got)
 	}
 	s, err := typed.APIServices(p.Client()).Get(t.Context(), "", apiService)
 	if err != nil {
@@ -91,7 +91,7 @@ func TestPart(t *testing.T) {
 	direct := fmt.Sprintf("https://127.0.0.1:%d/apis/metrics.k8s.io/v1beta1/nodes", *s.Spec.Service.Port)
 	for _, user := range []string{"", "kubernetes-admin", plane.MetricsServer} {
 		if code, body := get(t, p, user, direct, "metrics-server.kube-system.svc"); code != http.StatusUnauthorized {
-			t.Errorf("%q: %d %s", user, code, body)
+			t.Errorf("GET %s as %q: %d %s, want %d", direct, user, code, body, http.StatusUnauthorized)
 		}
 	}
 	// At a kubelet it may read metrics and nothing else.
@@ -176,7 +176,7 @@ func TestAnotherServer(t *testing.T) {
 	p := planetest.Start(t, planetest.With(func(c *plane.Config) { c.Store = store }), planetest.With(withMetrics))
 	s, err := typed.APIServices(p.Client()).Get(t.Context(), "", apiService)
 	if err != nil || s.Spec.Service.Name != "theirs" || s.Spec.GroupPriorityMinimum != 7 {
-		t.Errorf("%+v, %v", s, err)
+		t.Errorf("Get(%s) = %+v, %v, want the Service theirs and GroupPriorityMinimum 7", apiService, s, err)
 	}
 	if _, err := typed.Services(p.Client()).Get(t.Context(), "kube-system", "metrics-server"); err == nil {
 		t.Error("a Service was made for a server that does not run")

@@ -62,7 +62,8 @@ func TestNoFile(t *testing.T) {
 	file.StaticPods(&static)
 	file.TLS(serve.TLS)
 	if !reflect.ValueOf(k).IsZero() || serve.NoDebugging || serve.TLS.MinVersion != 0 || static.Path != "" {
-		t.Errorf("%+v, %+v, %+v", k, serve, static)
+		t.Errorf("a nil File makes Kubelet %+v, NoDebugging %v, MinVersion %d and Path %q, want zero values",
+			k, serve.NoDebugging, serve.TLS.MinVersion, static.Path)
 	}
 	if file.Has("maxPods") || file.HasStaticPods() || file.Warnings() != nil {
 		t.Error("it has fields")
@@ -72,7 +73,7 @@ func TestNoFile(t *testing.T) {
 func TestFileRefused(t *testing.T) {
 	for fields, want := range map[string]string{"maxPod: 3": `unknown field "maxPod"`, "maxPods: -3": "maxPods"} {
 		if _, err := nodes.ReadFile(writeFile(t, fields)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", fields, err)
+			t.Errorf("ReadFile() of %q: %v, want an error with %q", fields, err, want)
 		}
 	}
 	if _, err := nodes.ReadFile("missing"); err == nil || !strings.Contains(err.Error(), "no such file") {

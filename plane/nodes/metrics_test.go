@@ -57,7 +57,7 @@ func TestMetrics(t *testing.T) {
 	}
 	var summary server.Summary
 	if err := json.Unmarshal([]byte(text), &summary); err != nil || len(summary.Pods) != 1 {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatalf("Unmarshal(%s): %v, with %d pods, want 1", text, err, len(summary.Pods))
 	}
 	var names []string
 	for _, v := range summary.Pods[0].Volumes {

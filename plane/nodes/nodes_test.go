@@ -94,7 +94,7 @@ func TestRequestTokens(t *testing.T) {
 	request := nodes.RequestTokens(p.Client())
 	issued, err := request(t.Context(), "default", "default", &authenticationv1.TokenRequest{})
 	if err != nil || issued.Status.Token == "" {
-		t.Errorf("%+v: %v", issued, err)
+		t.Errorf("the request for default/default = %+v, %v, want a token", issued, err)
 	}
 	if _, err := request(t.Context(), "default", "nobody", &authenticationv1.TokenRequest{}); err == nil {
 		t.Error("an account that does not exist got a token")

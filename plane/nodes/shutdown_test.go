@@ -43,7 +43,7 @@ func TestShutdowns(t *testing.T) {
 		e.cancel()
 		for _, one := range []*slowEnder{a, b} {
 			if one.ended != 1 || one.canceled != 1 {
-				t.Errorf("%+v", one)
+				t.Errorf("a member was ended %d times and canceled %d times, want once each", one.ended, one.canceled)
 			}
 		}
 	})
@@ -65,10 +65,10 @@ func TestWatchShutdown(t *testing.T) {
 			}
 		}
 		if err := s.Stop(); err != nil {
-			t.Errorf("%v: %v", period, err)
+			t.Errorf("Stop() with the grace period %v: %v", period, err)
 		}
 		if len(lines) > 0 {
-			t.Errorf("%v: %s", period, <-lines)
+			t.Errorf("with the grace period %v the log has %q too, want nothing more", period, <-lines)
 		}
 	}
 }

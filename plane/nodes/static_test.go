@@ -64,7 +64,7 @@ func TestStaticPods(t *testing.T) {
 		first := get()
 		if first == nil || first.Name != "web-node-1" || first.Spec.NodeName != "node-1" || first.Status.Phase != corev1.PodRunning ||
 			first.Status.ContainerStatuses[0].State.Running == nil || first.Spec.Priority == nil || first.Spec.ServiceAccountName != "" || first.Labels["app"] != "web" {
-			t.Fatalf("%+v", first)
+			t.Fatalf("the pod is %+v, want web-node-1 with app=web, Running on node-1, with a priority and no service account", first)
 		}
 		if again := get(); again.ResourceVersion != first.ResourceVersion {
 			t.Errorf("written without a change: %+v, was %+v", again.Status, first.Status)
@@ -93,7 +93,8 @@ func TestStaticPods(t *testing.T) {
 			after := get()
 			if after == nil || after.UID == before.UID || after.DeletionTimestamp != nil || after.Status.ContainerStatuses[0].ContainerID != container ||
 				!after.Status.StartTime.Equal(first.Status.StartTime) {
-				t.Fatalf("%+v", after)
+				t.Fatalf("after the deletion the pod is %+v, want another UID, no deletion, the container %s and the start at %v",
+					after, container, first.Status.StartTime)
 			}
 		}
 		if err := os.Remove(path); err != nil {
@@ -135,7 +136,7 @@ func TestStaticPodsAcrossRuns(t *testing.T) {
 			for _, pod := range list {
 				uids = append(uids, pod.UID)
 				if pod.Status.Phase != corev1.PodRunning {
-					t.Errorf("%+v", pod.Status)
+					t.Errorf("with the manifests in %q the pod %s has the status %+v, want Running", path, pod.Name, pod.Status)
 				}
 			}
 			stop()

@@ -66,7 +66,7 @@ func TestAdd(t *testing.T) {
 			t.Errorf("profiles %v: %v", profiles, err)
 		}
 		if text, err := get(p.Client(), "/debug/pprof/symbol"); err != nil || text != "own" {
-			t.Errorf("%q, %v", text, err)
+			t.Errorf(`profiles %t: GET /debug/pprof/symbol = %q, %v, want "own"`, profiles, text, err)
 		}
 		if _, err := get(p.As("jane"), "/metrics"); err == nil {
 			t.Error("jane reads metrics")

@@ -108,7 +108,7 @@ func follow(t *testing.T, source overlay.Source) (await func(what string, ok fun
 					return
 				}
 			case <-time.After(time.Minute):
-				t.Fatalf("%s: %+v", what, last)
+				t.Fatalf("no sign of %s within a minute, the last members are %+v", what, last)
 			}
 		}
 	}
@@ -263,12 +263,12 @@ func FuzzAnnotations(f *testing.F) {
 			m := all[0]
 			if m.Invalid != nil {
 				if len(m.Invalid.Error()) > 2000 || len(m.Subnets) > 0 {
-					t.Errorf("%+v", m)
+					t.Errorf("the invalid member is %+v, want an error of at most 2000 bytes and no subnets", m)
 				}
 				return
 			}
 			if !slices.Equal(m.Subnets, []netip.Prefix{netip.MustParsePrefix("10.64.2.0/24"), netip.MustParsePrefix("fd63:64:2::/64")}) || m.Backend != backend {
-				t.Errorf("%+v", m)
+				t.Errorf("the member is %+v, want the subnets 10.64.2.0/24 and fd63:64:2::/64, and the backend %q", m, backend)
 			}
 		})
 		if err != nil {

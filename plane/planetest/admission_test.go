@@ -74,7 +74,7 @@ func TestNodeRefuses(t *testing.T) {
 		large, err := typed.Pods(p.Client()).Get(t.Context(), "default", "large")
 		if err != nil || large.Status.Phase != corev1.PodFailed ||
 			!strings.HasPrefix(large.Status.Message, "Pod was rejected: Node didn't have enough resource: cpu, requested: 5000000, used: 0, capacity: ") {
-			t.Errorf("%+v %v", large.Status, err)
+			t.Errorf("Get(large) = %v, %v, want phase Failed and a message about cpu, requested: 5000000, used: 0", large, err)
 		}
 		if err := typed.Pods(p.Client()).Delete(t.Context(), "default", "large", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)

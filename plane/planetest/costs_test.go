@@ -70,7 +70,7 @@ func examples(t *testing.T) map[string]map[string]any {
 		first, _, _ := strings.Cut(string(data), "\n#")
 		var object map[string]any
 		if err := yaml.Unmarshal([]byte(first), &object); err != nil {
-			t.Fatalf("%s: %v", file, err)
+			t.Fatalf("Unmarshal() of the first document of %s: %v", file, err)
 		}
 		group := filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(file))))
 		all[group+"/"+strings.TrimSuffix(filepath.Base(file), ".yaml")] = object

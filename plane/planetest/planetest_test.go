@@ -143,7 +143,8 @@ func TestUsers(t *testing.T) {
 		t.Error(err)
 	}
 	if r := p.REST("jane", "makers"); r.Host != p.URL() || len(r.CAData) == 0 || len(r.CertData) == 0 || len(r.KeyData) == 0 {
-		t.Errorf("%+v", r)
+		t.Errorf("REST(jane, makers) has the host %s and %d, %d and %d bytes of CA, certificate and key, want %s and none empty",
+			r.Host, len(r.CAData), len(r.CertData), len(r.KeyData), p.URL())
 	}
 }
 

@@ -95,7 +95,7 @@ func servedResources(t *testing.T, api *client.Client) (served, words map[string
 			err = json.Unmarshal(answer.Body, into)
 		}
 		if err != nil {
-			t.Fatalf("%s: %v", path, err)
+			t.Fatalf("GET %s: %v, want an answer as %T", path, err, into)
 		}
 	}
 	var groups metav1.APIGroupList

@@ -159,7 +159,8 @@ func TestStreams(t *testing.T) {
 		stdout, stderr, status, err := c.run(t.Context(), "input", test.command...)
 		text, _ := json.Marshal(status)
 		if err != nil || stdout != test.stdout || stderr != test.stderr || !strings.Contains(string(text), test.words) {
-			t.Errorf("%q: %q, %q, %s, %v", test.command, stdout, stderr, text, err)
+			t.Errorf("run(%q) = %q, %q, %s, %v, want %q, %q and a status with %s",
+				test.command, stdout, stderr, text, err, test.stdout, test.stderr, test.words)
 		}
 	}
 	ws, err := c.open(t.Context(), "attach")

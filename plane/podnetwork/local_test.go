@@ -61,11 +61,11 @@ func TestSimulated(t *testing.T) {
 	} {
 		conn, err := network.DialFrom(c.node)(t.Context(), c.namespace, "tcp", c.address)
 		if err != nil {
-			t.Errorf("%+v: %v", c, err)
+			t.Errorf("DialFrom(%s)(%s, %s): %v", c.node, c.namespace, c.address, err)
 			continue
 		}
 		if text, err := io.ReadAll(conn); err != nil || string(text) != c.want {
-			t.Errorf("%+v: %q %v", c, text, err)
+			t.Errorf("DialFrom(%s)(%s, %s) reads %q, %v, want %q", c.node, c.namespace, c.address, text, err, c.want)
 		}
 		conn.Close()
 	}

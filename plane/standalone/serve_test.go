@@ -179,7 +179,7 @@ func TestWarnings(t *testing.T) {
 		}
 		c, err := readSettings(file)
 		if got := c.warnings(); err != nil || len(got) != want {
-			t.Errorf("%s: %s (%v)", fields, fmt.Sprint(got), err)
+			t.Errorf("the warnings about %q are %s (%v), want %d", fields, fmt.Sprint(got), err, want)
 		}
 	}
 }

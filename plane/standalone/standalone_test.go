@@ -143,7 +143,9 @@ func TestPrecedence(t *testing.T) {
 			t.Fatal(err)
 		}
 		if k.PodCIDR != test.ranges || !reflect.DeepEqual(k.Shutdown, test.ending) || k.NodeName != "standalone" || k.LogRoot != "/r/logs" || k.HostName != "host" || k.Capacity.Pods().Value() != 5 {
-			t.Errorf("%+v: %q, %+v, %q, %q, %q, %v", test.config, k.PodCIDR, k.Shutdown, k.NodeName, k.LogRoot, k.HostName, k.Capacity)
+			t.Errorf("kubelet() of %+v has PodCIDR %q, Shutdown %+v, NodeName %q, LogRoot %q, HostName %q and Capacity %v, "+
+				"want %q, %+v, standalone, /r/logs, host and 5 pods",
+				test.config, k.PodCIDR, k.Shutdown, k.NodeName, k.LogRoot, k.HostName, k.Capacity, test.ranges, test.ending)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func TestManagerChoice(t *testing.T) {
 		m, err := controllers.NewManager(controllers.ManagerConfig{Controllers: table, Choose: choose})
 		if err != nil {
 			if got := "!" + strings.Split(err.Error(), `"`)[1]; got != test.want {
-				t.Errorf("%q: %v", test.choose, err)
+				t.Errorf("NewManager() with Choose %q: %v, want %q, where ! means an error about the name", test.choose, err, test.want)
 			}
 			continue
 		}

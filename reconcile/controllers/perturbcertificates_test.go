@@ -249,7 +249,7 @@ func invites(t *testing.T, _ context.Context, _ *rand.Rand) stage {
 			data := configMaps.list()[0].Data
 			for _, id := range []string{"stays1", "stays2"} {
 				if text, err := clusterinfo.Verify(data, id, "0123456789abcdef"); err != nil || text != "two" {
-					t.Errorf("%s: %q, %v", id, text, err)
+					t.Errorf(`Verify() for %s = %q, %v, want "two"`, id, text, err)
 				}
 			}
 			if len(data) != 3 {

@@ -72,7 +72,7 @@ func (w *world) changePods(t *testing.T, change func(*corev1.Pod)) {
 	}
 	settle()
 	if late := w.tooLate(); len(late) > 0 {
-		t.Errorf("%v", late)
+		t.Errorf("the writes %v came too late, want none", late)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestTokenReadsItsSecret(t *testing.T) {
 		removeOutside(t, w.accounts, "default", "builder")
 		settle()
 		if late := w.tooLate(); len(late) > 0 {
-			t.Errorf("%v", late)
+			t.Errorf("after the account is gone the writes %v came too late, want none", late)
 		}
 		if left := len(w.secrets.list()); left != 0 {
 			t.Error("the secret of an account that is gone is left")
@@ -198,7 +198,7 @@ func TestResourceQuotaReadsItsStatus(t *testing.T) {
 		}
 		settle()
 		if late := w.tooLate(); len(late) > 0 {
-			t.Errorf("%v", late)
+			t.Errorf("after two pods are gone the writes %v came too late, want none", late)
 		}
 		w.wantUsed(t, "in the end", "pods", "1")
 		p.stop(t)
@@ -221,7 +221,7 @@ func TestEndpointsReadTheirWrites(t *testing.T) {
 				t.Errorf("%d %s were asked for, want 1", *asked, kind)
 			}
 			if late := w.tooLate(); len(late) > 0 {
-				t.Errorf("%v", late)
+				t.Errorf("%s: the writes %v came too late, want none", kind, late)
 			}
 			w.convergedTo(t, "web", 1)
 			p.stop(t)

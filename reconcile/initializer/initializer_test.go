@@ -103,7 +103,7 @@ func TestTwoLoopsInOrder(t *testing.T) {
 		all.Go(func() {
 			code, body := send(t, server.Client(), "POST", server.URL+configMaps, fmt.Sprintf(`{"metadata":{"name":"m%d"}}`, i))
 			if code != http.StatusCreated || !strings.Contains(body, `"order":"ab"`) || strings.Contains(body, "initializers") {
-				t.Errorf("%d %s", code, body)
+				t.Errorf(`POST of m%d: %d %s, want %d with "order":"ab" and no initializers`, i, code, body, http.StatusCreated)
 			}
 		})
 	}
@@ -143,10 +143,10 @@ func TestRefusal(t *testing.T) {
 	})
 	code, body := send(t, server.Client(), "POST", server.URL+configMaps, `{"metadata":{"name":"this"}}`)
 	if code != http.StatusForbidden || !strings.Contains(body, `"message":"not this"`) {
-		t.Errorf("%d %s", code, body)
+		t.Errorf(`POST of an object that is refused: %d %s, want %d with the message "not this"`, code, body, http.StatusForbidden)
 	}
 	if code, body := send(t, server.Client(), "GET", server.URL+configMaps+"/this?includeUninitialized=true", ""); code != http.StatusNotFound {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("GET of the refused object: %d %s, want %d", code, body, http.StatusNotFound)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestRetries(t *testing.T) {
 	})
 	code, body := send(t, server.Client(), "POST", server.URL+configMaps, `{"metadata":{"name":"m"}}`)
 	if code != http.StatusCreated || !strings.Contains(body, `"from":"another"`) || !strings.Contains(body, `"order":"a"`) {
-		t.Errorf("%d %s", code, body)
+		t.Errorf(`POST of m: %d %s, want %d with "from":"another" and "order":"a"`, code, body, http.StatusCreated)
 	}
 	if n := calls.Load(); n != 3 {
 		t.Errorf("%d calls", n)
@@ -202,7 +202,7 @@ func TestWatchesAgain(t *testing.T) {
 		Name: "a.example.com", URL: server.URL + "/api/v1/configmaps", Client: &http.Client{Transport: c}, Initialize: label("a"),
 	})
 	if code, body := send(t, server.Client(), "POST", server.URL+configMaps, `{"metadata":{"name":"m"}}`); code != http.StatusCreated {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("POST of m: %d %s, want %d", code, body, http.StatusCreated)
 	}
 	if c.left.Load() >= 0 {
 		t.Error("the watches did not break off")

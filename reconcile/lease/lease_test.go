@@ -84,7 +84,7 @@ func TestRecord(t *testing.T) {
 	}
 	object, err := api.Get(ctx, "default", "painter")
 	if err != nil || *object.Spec.HolderIdentity != "a" || *object.Spec.LeaseDurationSeconds != 2 || *object.Spec.LeaseTransitions != 3 {
-		t.Errorf("%+v, %v", object, err)
+		t.Errorf("Get(painter) = %+v, %v, want the holder a, 2 seconds and 3 transitions", object, err)
 	}
 	labelled := object.DeepCopy()
 	labelled.Labels = map[string]string{"color": "red"}

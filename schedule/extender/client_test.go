@@ -89,7 +89,7 @@ func TestInterested(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := c.Interested(&corev1.Pod{Spec: test.spec}); got != test.want {
-			t.Errorf("%s: %t", name, got)
+			t.Errorf("%s: Interested() = %t, want %t", name, got, test.want)
 		}
 	}
 }
@@ -177,7 +177,7 @@ func TestQuestions(t *testing.T) {
 	} {
 		s := &script{answer: "null"}
 		if err := test.ask(scripted(t, s, test.change)); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the question fails: %v, want no error", name, err)
 		}
 		if want := "POST http://user:secret@extender/x/" + test.verb + " application/json"; s.url != want || s.question != test.want {
 			t.Errorf("%s: asked %s\n%s\nwant %s\n%s", name, s.url, s.question, want, test.want)
@@ -217,7 +217,7 @@ func TestFilter(t *testing.T) {
 		e := scripted(t, &script{answer: test.answer}, test.change)
 		accepted, refused, err := e.Filter(t.Context(), web(), nodes("a", "b", "c"))
 		if !slices.Equal(accepted, test.accepted) || len(refused)+len(test.refused) > 0 && !reflect.DeepEqual(refused, test.refused) || (err == nil) != (test.err == "") || err != nil && err.Error() != test.err {
-			t.Errorf("%s: %v, %v, %v", name, accepted, refused, err)
+			t.Errorf("%s: Filter() = %v, %v, %v, want %v, %v, %q", name, accepted, refused, err, test.accepted, test.refused, test.err)
 		}
 	}
 }
@@ -259,7 +259,7 @@ func TestPrioritize(t *testing.T) {
 	} {
 		got, err := scripted(t, &script{answer: test.answer}, nil).Prioritize(t.Context(), web(), nodes("a", "b", "c"))
 		if !maps.Equal(got, test.want) || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
-			t.Errorf("%s: %v, %v", name, got, err)
+			t.Errorf("%s: Prioritize() = %v, %v, want %v and an error with %q", name, got, err, test.want, test.err)
 		}
 	}
 }
@@ -269,7 +269,7 @@ func TestPreempt(t *testing.T) {
 	got, err := scripted(t, &script{answer: answer}, nil).Preempt(t.Context(), web(), nil)
 	want := map[string]schedule.VictimUIDs{"a": {UIDs: []types.UID{"x", "y"}, Violations: 1}, "b": {}}
 	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("Preempt() = %v, %v, want %v", got, err, want)
 	}
 }
 
@@ -286,7 +286,8 @@ func TestBind(t *testing.T) {
 func TestNoVerb(t *testing.T) {
 	e := scripted(t, &script{}, func(c *extender.Config) { c.PrioritizeVerb, c.PreemptVerb, c.BindVerb = "", "", "" })
 	if e.Filter == nil || e.Prioritize != nil || e.Preempt != nil || e.Bind != nil {
-		t.Errorf("%+v", e)
+		t.Errorf("with the verb filter alone Filter is set %t, Prioritize %t, Preempt %t, Bind %t, want Filter alone",
+			e.Filter != nil, e.Prioritize != nil, e.Preempt != nil, e.Bind != nil)
 	}
 }
 
@@ -360,7 +361,7 @@ func TestTLS(t *testing.T) {
 		}
 		_, _, err = c.Extender().Filter(context.Background(), web(), nodes("a"))
 		if (err == nil) != (config != nil) || err != nil && !strings.Contains(err.Error(), "certificate") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: Filter() = %v, want an error about the certificate: %t", name, err, config == nil)
 		}
 		c.Close()
 	}

@@ -90,7 +90,7 @@ func FuzzQuestions(f *testing.F) {
 		switch w.Code {
 		case 200, 400, 404, 413, 500:
 		default:
-			t.Errorf("%d: %s", w.Code, w.Body)
+			t.Errorf("POST /%s with %q: %d %s, want 200, 400, 404, 413 or 500", verb, question, w.Code, w.Body)
 		}
 	})
 }

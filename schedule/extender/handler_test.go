@@ -85,7 +85,7 @@ func TestBothSides(t *testing.T) {
 				t.Errorf("preempt without UIDs: %v", err)
 			}
 		} else if err != nil || !reflect.DeepEqual(victims, map[string]schedule.VictimUIDs{"a": {UIDs: []types.UID{"uid-low"}}}) {
-			t.Errorf("%v, %v", victims, err)
+			t.Errorf("Preempt() = %v, %v, want uid-low on a alone", victims, err)
 		}
 		if err := e.Bind(t.Context(), web(), "a"); err != nil {
 			t.Error(err)
@@ -120,7 +120,7 @@ func TestHandlerRefuses(t *testing.T) {
 		w := httptest.NewRecorder()
 		test.handler.ServeHTTP(w, httptest.NewRequest(test.method, test.path, strings.NewReader(test.body)))
 		if w.Code != test.code {
-			t.Errorf("%s: %d: %s", name, w.Code, w.Body)
+			t.Errorf("%s: %s %s: %d %s, want %d", name, test.method, test.path, w.Code, w.Body, test.code)
 		}
 	}
 }

@@ -121,7 +121,7 @@ func TestAddIgnores(t *testing.T) {
 			_, unfit := s.Decide(schedule.NewPodInfo(gpuPod("web", nil)))
 			want := test.fits && &list[0] != &given[0] // the given list is not changed
 			if (unfit == nil) != want {
-				t.Errorf("%s: %v", name, unfit)
+				t.Errorf("%s: Decide() refuses with %v, want a fit: %t", name, unfit, want)
 			}
 		}
 	}
@@ -180,8 +180,10 @@ func TestShutdown(t *testing.T) {
 	defer client.Close()
 	config := schedule.Config{
 		Nodes: localcache.NewMap(gpuNode("a")), Pods: localcache.NewMap(gpuPod("web", nil)),
-		Bind:  func(context.Context, *corev1.Pod, string) error { return errors.New("bound") },
-		Event: func(_ string, _ *corev1.Pod, _, reason, message string) { t.Errorf("%s: %s", reason, message) },
+		Bind: func(context.Context, *corev1.Pod, string) error { return errors.New("bound") },
+		Event: func(_ string, _ *corev1.Pod, _, reason, message string) {
+			t.Errorf("the event %s: %s, want none", reason, message)
+		},
 	}
 	extender.Add(&config, client)
 	runUntil(t, config, asked)

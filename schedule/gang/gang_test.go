@@ -383,7 +383,8 @@ func TestFromLabels(t *testing.T) {
 	} {
 		got, err := gang.FromLabels(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: test.labels, Annotations: test.annotations}})
 		if (err != nil) != test.invalid || err == nil && got != test.want {
-			t.Errorf("%v, %v: %+v, %v", test.labels, test.annotations, got, err)
+			t.Errorf("FromLabels() of the labels %v and annotations %v = %+v, %v, want %+v, invalid %t",
+				test.labels, test.annotations, got, err, test.want, test.invalid)
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {

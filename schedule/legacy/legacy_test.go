@@ -213,7 +213,7 @@ func TestServiceAntiAffinity(t *testing.T) {
 		{"none", services(), map[string]int64{"a": 100, "b": 100, "c": 100, "d": 0}},
 	} {
 		if got := scores(legacy.ServiceAntiAffinity(test.all, "z"), nodes, pod("p", "web", ""), pods...); fmt.Sprint(got) != fmt.Sprint(test.want) {
-			t.Errorf("%s: %v", test.name, got)
+			t.Errorf("%s: the scores are %v, want %v", test.name, got, test.want)
 		}
 	}
 }
@@ -282,7 +282,7 @@ func TestPreferAvoidPods(t *testing.T) {
 	} {
 		got := scores(legacy.PreferAvoidPods(), []*corev1.Node{avoiding(test.annotation), node("b", nil)}, test.pod)
 		if got["a"] != test.want || got["b"] != 100 {
-			t.Errorf("%s: %v", test.name, got)
+			t.Errorf("%s: the scores are %v, want %d for a and 100 for b", test.name, got, test.want)
 		}
 	}
 }
@@ -329,7 +329,7 @@ func TestResourceLimits(t *testing.T) {
 		p.Spec = test.spec
 		got := scores(legacy.ResourceLimits(), []*corev1.Node{large, small}, p)
 		if got["large"] != test.large || got["small"] != test.small {
-			t.Errorf("%s: %v", test.name, got)
+			t.Errorf("%s: the scores are %v, want %d for large and %d for small", test.name, got, test.large, test.small)
 		}
 	}
 }

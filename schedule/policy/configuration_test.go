@@ -85,7 +85,10 @@ func TestApply(t *testing.T) {
 	}
 	if len(config.Profiles) != 2 || config.Profiles[1].Name != "b" || config.Name != "" ||
 		config.Predicates != nil || config.Priorities != nil || config.Parallel != 5 || config.InitialBackoff != 3*time.Second || config.MaxBackoff != 10*time.Second {
-		t.Errorf("%+v", config)
+		t.Errorf("Apply() leaves Profiles %+v, Name %q, %d predicates, %d priorities, Parallel %d, InitialBackoff %v, MaxBackoff %v, "+
+			"want a and b, no name, predicates and priorities, 5, 3s and 10s",
+			config.Profiles, config.Name, len(config.Predicates), len(config.Priorities), config.Parallel, config.InitialBackoff,
+			config.MaxBackoff)
 	}
 	// VolumeBinding is a default plugin, and needs a part where a file names it.
 	named := mustDecode(t, policy.DecodeConfiguration, plugins("filter: {enabled: [{name: VolumeBinding}]}"))

@@ -37,7 +37,7 @@ func mustDecode(t *testing.T, decode func([]byte) (*policy.File, error), text st
 	t.Helper()
 	f, err := decode([]byte(text))
 	if err != nil {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatalf("the decoder refuses %s: %v, want a File", text, err)
 	}
 	return f
 }

@@ -64,7 +64,7 @@ func TestPreempts(t *testing.T) {
 		for {
 			p, err := pods.Get(ctx, "default", name)
 			if err != nil {
-				t.Fatalf("%s: %v", what, err)
+				t.Fatalf("Get(%s) until %s: %v", name, what, err)
 			}
 			if is(p) {
 				return

@@ -85,7 +85,7 @@ func TestScheduler(t *testing.T) {
 		for {
 			p, err := pods.Get(ctx, "default", "ours")
 			if err != nil {
-				t.Fatalf("%s: %v", what, err)
+				t.Fatalf("Get(ours) until %s: %v", what, err)
 			}
 			if is(p) {
 				return
@@ -111,7 +111,7 @@ func TestScheduler(t *testing.T) {
 	for !seen["FailedScheduling"] || !seen["Scheduled"] {
 		list, _, err := typed.Events(api).List(ctx, "default", metav1.ListOptions{})
 		if err != nil {
-			t.Fatalf("%v: %v", seen, err)
+			t.Fatalf("List() of events, of which %v are seen: %v", seen, err)
 		}
 		for _, e := range list {
 			seen[e.Reason] = e.Source.Component == "ssd"

@@ -162,10 +162,10 @@ func FuzzReadCSV(f *testing.F) {
 		}
 		again, err := simulate.ReadCSV("g.csv", strings.NewReader(first.String()))
 		if err != nil {
-			t.Fatalf("%v:\n%s", err, first.String())
+			t.Fatalf("ReadCSV() of what WriteCSV wrote: %v:\n%s", err, first.String())
 		}
 		if err := simulate.WriteCSV(&second, again.Arrivals); err != nil || first.String() != second.String() {
-			t.Errorf("%v:\n%s\n%s", err, first.String(), second.String())
+			t.Errorf("WriteCSV() of what was read back: %v, writes\n%s\nwant\n%s", err, second.String(), first.String())
 		}
 	})
 }

@@ -49,7 +49,8 @@ func TestReadManifests(t *testing.T) {
 		t.Errorf("have\n%s\nwant\n%s", got, want)
 	}
 	if *w.Arrivals[0].Pod.Spec.PreemptionPolicy != corev1.PreemptNever || len(w.Budgets) != 1 || len(w.Namespaces) != 1 || w.Ignored["Service"] != 1 {
-		t.Errorf("%+v", w)
+		t.Errorf("the workload has PreemptionPolicy %s, %d budgets, %d namespaces and %d Services ignored, want Never and 1 each",
+			*w.Arrivals[0].Pod.Spec.PreemptionPolicy, len(w.Budgets), len(w.Namespaces), w.Ignored["Service"])
 	}
 	if r := run(t, w, simulate.Policy{}); r.Count(simulate.Ended) != 3 || r.Count(simulate.Running) != 1 || r.Pods[0].Node != "a" {
 		t.Error(describe(r))

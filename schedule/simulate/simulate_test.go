@@ -242,10 +242,11 @@ func TestHuge(t *testing.T) {
 	r := run(t, w, simulate.Policy{})
 	for _, s := range r.Samples {
 		if math.IsNaN(s.Requested[0]) || math.IsInf(s.Fragmentation[1], 0) {
-			t.Errorf("%+v", s)
+			t.Errorf("at %v Requested is %v and Fragmentation %v, want a number of cpu, and of memory one that is finite",
+				s.At, s.Requested, s.Fragmentation)
 		}
 	}
 	if r.Pods[1].Outcome != simulate.Ended {
-		t.Errorf("%+v", r.Pods)
+		t.Errorf("the pod b is %+v, want the outcome %s", r.Pods[1], simulate.Ended)
 	}
 }

@@ -32,7 +32,7 @@ func TestWriteSVG(t *testing.T) {
 			break
 		}
 		if err != nil {
-			t.Fatalf("%v:\n%s", err, text)
+			t.Fatalf("Token(): %v, want well-formed XML in\n%s", err, text)
 		}
 		start, ok := token.(xml.StartElement)
 		if !ok {
@@ -73,7 +73,7 @@ func TestWriteFails(t *testing.T) {
 		"trace": func(w io.Writer) error { return simulate.WriteCSV(w, randomWorkload(1, 10).Arrivals) },
 	} {
 		if err := write(full{}); !errors.Is(err, io.ErrShortWrite) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("writing the %s to what is full: %v, want ErrShortWrite", name, err)
 		}
 	}
 }

@@ -289,7 +289,7 @@ func TestWakes(t *testing.T) {
 		{schedule.Event{New: schedule.NewPodInfo(podWith())}, false},
 	} {
 		if got := b.Wakes(pod, test.event); got != test.want {
-			t.Errorf("%+v: %t", test.event, got)
+			t.Errorf("Wakes(%+v) = %t, want %t", test.event, got, test.want)
 		}
 	}
 }

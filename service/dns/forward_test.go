@@ -217,7 +217,7 @@ func TestLies(t *testing.T) {
 			s := simulated(t, newWorld(), nil, bad.exchange, good.exchange)
 			a := ask(t, s, wide("www.example.com.", dns.TypeA))
 			if want := "NOERROR; www.example.com. A 192.0.2.80; www.example.com. A 192.0.2.81"; rendered(a) != want {
-				t.Errorf("%s: %s", name, rendered(a))
+				t.Errorf("%s: the answer is %s, want %s", name, rendered(a), want)
 			}
 			began := time.Now()
 			alone := simulated(t, newWorld(), nil, bad.exchange)
@@ -277,7 +277,7 @@ func TestSearchListsAreFast(t *testing.T) {
 	s := simulated(t, newWorld(), nil, z.exchange)
 	for _, suffix := range []string{"default.svc.cluster.local.", "svc.cluster.local.", "cluster.local."} {
 		if a := ask(t, s, wide("www.example.com."+suffix, dns.TypeA)); a.Rcode != dns.RcodeNameError || len(a.Ns) != 1 {
-			t.Errorf("%s: %v", suffix, a)
+			t.Errorf("the answer for www.example.com.%s is %v, want NXDOMAIN with 1 record of authority", suffix, a)
 		}
 	}
 	if z.asked.Load() != 0 {

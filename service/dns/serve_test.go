@@ -222,7 +222,7 @@ func TestPipelinedQuestions(t *testing.T) {
 	c.SetReadDeadline(time.Now().Add(30 * time.Second))
 	for range questions {
 		if a, err := c.ReadMsg(); err != nil || len(a.Answer) != 1 {
-			t.Fatalf("%v, %v", a, err)
+			t.Fatalf("ReadMsg() = %v, %v, want 1 record", a, err)
 		}
 	}
 }
@@ -247,12 +247,12 @@ func TestForwardsAreBounded(t *testing.T) {
 		clients.Go(func() {
 			a := exchangeWith(t, s, "udp", new(dns.Msg).SetQuestion(fmt.Sprintf("n%d.example.com.", i), dns.TypeA))
 			if a.Rcode != dns.RcodeServerFailure {
-				t.Errorf("%v", a)
+				t.Errorf("the answer for n%d.example.com. is %v, want SERVFAIL", i, a)
 			}
 		})
 	}
 	if a := exchangeWith(t, s, "udp", new(dns.Msg).SetQuestion("kubernetes.default.svc.cluster.local.", dns.TypeA)); len(a.Answer) != 1 {
-		t.Errorf("%v", a)
+		t.Errorf("the answer for kubernetes.default.svc.cluster.local. is %v, want 1 record", a)
 	}
 	clients.Wait()
 	if rejected.Load() == 0 {
@@ -296,7 +296,7 @@ func TestLoop(t *testing.T) {
 		}
 	}
 	if a := exchangeWith(t, s, "udp", new(dns.Msg).SetQuestion("www.example.com.", dns.TypeA)); a.Rcode != dns.RcodeServerFailure {
-		t.Errorf("%v", a)
+		t.Errorf("the answer for www.example.com. through a loop is %v, want SERVFAIL", a)
 	}
 }
 
@@ -342,7 +342,7 @@ func TestConfig(t *testing.T) {
 		c := base
 		change(&c)
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("%s: %v", field, err)
+			t.Errorf("New() with a wrong %s: %v, want an error that names the field", field, err)
 		}
 	}
 }
@@ -385,7 +385,7 @@ func TestManyServices(t *testing.T) {
 	for i := range count {
 		k := key{fmt.Sprintf("ns-%d", i%500), fmt.Sprintf("svc-%d", i)}
 		if r := x.find(k); r == nil || len(r.addrs) != 1 {
-			t.Fatalf("%v: %v", k, r)
+			t.Fatalf("find(%v) = %+v, want 1 address", k, r)
 		}
 	}
 	x.setService(nil, service("ns-1/svc-1", "10.99.0.1"))
@@ -403,10 +403,10 @@ func TestManyServices(t *testing.T) {
 func TestResolvers(t *testing.T) {
 	all, err := ParseResolvers(strings.NewReader("# x\nsearch a b\nnameserver 192.0.2.1\n\nnameserver fd00::1 # y\nnameserver\noptions ndots:5\nnameserver 192.0.2.3\nnameserver 192.0.2.4\n"))
 	if err != nil || fmt.Sprint(all) != "[192.0.2.1:53 [fd00::1]:53 192.0.2.3:53]" {
-		t.Errorf("%v, %v", all, err)
+		t.Errorf("ParseResolvers() = %v, %v, want [192.0.2.1:53 [fd00::1]:53 192.0.2.3:53]", all, err)
 	}
 	if _, err := ParseResolvers(strings.NewReader("nameserver here")); err == nil || !strings.Contains(err.Error(), "line 1") {
-		t.Errorf("%v", err)
+		t.Errorf("ParseResolvers(nameserver here): %v, want an error about line 1", err)
 	}
 }
 
@@ -451,10 +451,11 @@ func FuzzRespond(f *testing.F) {
 		}
 		var a dns.Msg
 		if err := a.Unpack(r.packet); err != nil {
-			t.Fatalf("%x: %v", r.packet, err)
+			t.Fatalf("Unpack(%x): %v", r.packet, err)
 		}
 		if a.Id != binary.BigEndian.Uint16(packet) || !a.Response || !tcp && len(r.packet) > MaxUDPSize {
-			t.Fatalf("%v", &a)
+			t.Fatalf("respond(%x, tcp %t) = %v in %d bytes, want a response with ID %d, without TCP of at most %d bytes",
+				packet, tcp, &a, len(r.packet), binary.BigEndian.Uint16(packet), MaxUDPSize)
 		}
 	})
 }
@@ -482,7 +483,7 @@ func FuzzUpstream(f *testing.F) {
 		})
 		for range 2 {
 			if a := ask(t, s, wide("whole.example.com.", dns.TypeA)); a == nil || a.Len() > MaxUDPSize {
-				t.Fatalf("%v", a)
+				t.Fatalf("the answer for whole.example.com. is %v, want at most %d bytes", a, MaxUDPSize)
 			}
 		}
 	})

@@ -118,12 +118,12 @@ func TestDialer(t *testing.T) {
 	}
 	for host, want := range map[string]string{"headless:" + port: "headless", "elsewhere:" + port: "headless", address: "headless"} {
 		if answer, err := ask(host); answer != want || err != nil {
-			t.Errorf("%s: %q, %v", host, answer, err)
+			t.Errorf("GET of %s = %q, %v, want %q", host, answer, err, want)
 		}
 	}
 	for _, host := range []string{"empty", "10.96.0.8", "web:81", "10.96.0.7:81", "headless:1"} {
 		if _, err := ask(host); !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("%s: %v", host, err)
+			t.Errorf("GET of %s: %v, want %v", host, err, syscall.ECONNREFUSED)
 		}
 	}
 	if c, err := d.DialContext(t.Context(), "tcp", "web:p"); err != nil {

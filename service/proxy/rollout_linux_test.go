@@ -43,7 +43,7 @@ func TestRollout(t *testing.T) {
 	if text := os.Getenv(rollouts); text != "" {
 		var err error
 		if rounds, err = strconv.Atoi(text); err != nil {
-			t.Fatalf("%s: %v", rollouts, err)
+			t.Fatalf("the number of rollouts in %s is %q: %v", rollouts, text, err)
 		}
 	}
 	c := newCluster(t)

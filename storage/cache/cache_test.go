@@ -24,7 +24,7 @@ func TestNewChecks(t *testing.T) {
 		"negative":        {Feed: feed, Prefix: root, Decode: decode, History: -1},
 	} {
 		if _, err := cache.New(c); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
+			t.Errorf("New() of a wrong config: %v, want an error with %q", err, want)
 		}
 	}
 	if _, err := cache.NewFeed(cache.FeedConfig{}); err == nil {
@@ -67,7 +67,7 @@ func TestBrokenRecord(t *testing.T) {
 	for key, want := range map[storage.Key]error{root + "bad": errBad, root + "good": nil} {
 		item, err := c.Get(t.Context(), key)
 		if err != nil || !errors.Is(item.Err, want) {
-			t.Errorf("%s: %v, %v", key, item, err)
+			t.Errorf("Get(%s) = %v, %v, want an item with the error %v", key, item, err, want)
 		}
 	}
 	if _, err := c.Get(t.Context(), root+"none"); !errors.Is(err, storage.ErrNotFound) {
@@ -185,7 +185,7 @@ func TestBrokenStore(t *testing.T) {
 		for range 5 {
 			last := put(t, store, root+"a", "y")
 			if events, err := w.Next(t.Context()); err != nil || events[0].Revision != last {
-				t.Fatalf("%v %v", events, err)
+				t.Fatalf("Next() = %v, %v, want the event of revision %d", events, err, last)
 			}
 		}
 		cancel()

@@ -277,7 +277,7 @@ func TestFrameIsMadeOnce(t *testing.T) {
 	}
 	two, err := second.Next(t.Context())
 	if err != nil || one[0] != two[0] {
-		t.Fatalf("%p %p %v", one[0], two[0], err)
+		t.Fatalf("Next() of two watches = %v and %v, %v, want the same event", one, two, err)
 	}
 	var made atomic.Int32
 	var group sync.WaitGroup
@@ -289,7 +289,7 @@ func TestFrameIsMadeOnce(t *testing.T) {
 				return fmt.Append(nil, form), nil
 			})
 			if err != nil || string(data) != fmt.Sprint(form) {
-				t.Errorf("%s %v", data, err)
+				t.Errorf("Frame(%d) = %s, %v, want %d", form, data, err, form)
 			}
 		})
 	}

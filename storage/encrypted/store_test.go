@@ -165,7 +165,7 @@ func TestDamage(t *testing.T) {
 		want := damaged[r.Key]
 		if want == "" {
 			if r.Damage != nil || string(r.Value) != "value" {
-				t.Errorf("%s: %q, %v", r.Key, r.Value, r.Damage)
+				t.Errorf("the sound record %s has the value %q and damage %v, want value and none", r.Key, r.Value, r.Damage)
 			}
 			continue
 		}

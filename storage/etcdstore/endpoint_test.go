@@ -21,10 +21,10 @@ func FuzzEndpoint(f *testing.F) {
 			}
 			host, err := c.host(endpoint)
 			if err != nil {
-				t.Fatalf("%q: %v", endpoint, err)
+				t.Fatalf("host(%q): %v", endpoint, err)
 			}
 			if _, _, err := net.SplitHostPort(host); err != nil {
-				t.Errorf("%q: %v", endpoint, err)
+				t.Errorf("SplitHostPort(%q) for the endpoint %q: %v", host, endpoint, err)
 			}
 			if plain := strings.HasPrefix(strings.ToLower(endpoint), "http://"); plain != (config == nil) {
 				t.Errorf("%q is taken with TLS %v", endpoint, config != nil)

@@ -131,7 +131,7 @@ func TestCompactionPassesWaiting(t *testing.T) {
 		go func() {
 			events, err := w.Next(t.Context())
 			if err == nil && events[0].Record.Key != "/quiet/a" {
-				t.Errorf("%+v", events)
+				t.Errorf("Next() = %+v, want the event of /quiet/a first", events)
 			}
 			done <- err
 		}()

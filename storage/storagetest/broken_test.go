@@ -138,7 +138,7 @@ func TestSoundStoresPass(t *testing.T) {
 		},
 	} {
 		if found := complaints(t, newStore); len(found) > 0 {
-			t.Errorf("%s: %v", name, found)
+			t.Errorf("%s: the checks of a sound store complain: %v, want nothing", name, found)
 		}
 	}
 }

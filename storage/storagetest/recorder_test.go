@@ -34,7 +34,7 @@ func TestRecorderOfLostAnswers(t *testing.T) {
 		"undone again": {losing(), func(r *Recorder) { _, _ = r.Commit(t.Context(), lost); get(r); undo(r); get(r) }, false},
 	} {
 		if err := history(t, test.store, test.made); (err == nil) != test.sound {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: explain() = %v, want sound %t", name, err, test.sound)
 		}
 	}
 }

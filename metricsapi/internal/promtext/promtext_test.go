@@ -34,7 +34,7 @@ func TestParse(t *testing.T) {
 		{Name: "e", Labels: map[string]string{}, Value: math.Inf(1)},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("parse() = %+v, %v, want %+v", got, err, want)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestParseErrors(t *testing.T) {
 		"reader": Parse(io.MultiReader(strings.NewReader("a 1\n"), failing{broken}), 100, func(Sample) error { return nil }),
 	} {
 		if !errors.Is(err, broken) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("Parse() with a broken %s = %v, want %v", name, err, broken)
 		}
 	}
 	if err := Parse(strings.NewReader("a 1\n"), 4, func(Sample) error { return nil }); err != nil {

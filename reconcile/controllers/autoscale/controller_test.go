@@ -194,7 +194,7 @@ func TestScales(t *testing.T) {
 		w.after(2 * time.Second)
 		a, _ := w.autoscalers.Get("default/web")
 		if s := a.Status; s.CurrentReplicas != 3 || s.DesiredReplicas != 3 || *s.CurrentMetrics[0].Resource.Current.AverageUtilization != 50 || s.LastScaleTime != nil {
-			t.Errorf("%+v", s)
+			t.Errorf("the status is %v, want 3 replicas, 3 desired ones, a utilization of 50 and no LastScaleTime", &s)
 		}
 		w.set(func(w *world) { w.load, w.conflicts = 1000, 3 })
 		w.after(15 * time.Second)

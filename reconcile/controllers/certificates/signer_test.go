@@ -139,14 +139,18 @@ func TestCertificate(t *testing.T) {
 			if leaf.IsCA || leaf.CheckSignatureFrom(authority.Certificate) != nil || leaf.Subject.String() != "CN=jane,O=makers" ||
 				leaf.KeyUsage != x509.KeyUsageDigitalSignature || fmt.Sprint(leaf.ExtKeyUsage) != fmt.Sprint([]x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageEmailProtection}) ||
 				fmt.Sprint(leaf.DNSNames, leaf.IPAddresses) != "[a.b] [10.0.0.1]" {
-				t.Errorf("%+v", leaf)
+				t.Errorf("the certificate has IsCA %t, subject %s, KeyUsage %v, ExtKeyUsage %v, names %v %v, signature %v, "+
+					"want false, CN=jane,O=makers, %v, %v, [a.b] [10.0.0.1], one of the authority",
+					leaf.IsCA, leaf.Subject, leaf.KeyUsage, leaf.ExtKeyUsage, leaf.DNSNames, leaf.IPAddresses,
+					leaf.CheckSignatureFrom(authority.Certificate), x509.KeyUsageDigitalSignature,
+					[]x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageEmailProtection})
 			}
 		}
 		time.Sleep(10*365*24*time.Hour - time.Hour) // the authority has an hour left
 		r := sign(t, authority, wish{signer: "kubernetes.io/legacy-unknown", usages: []certificatesv1.KeyUsage{certificatesv1.UsageAny}})
 		block, _ := pem.Decode(r.Status.Certificate)
 		if leaf, err := x509.ParseCertificate(block.Bytes); err != nil || !leaf.NotAfter.Equal(authority.Certificate.NotAfter) {
-			t.Errorf("%v, %v", leaf.NotAfter, err)
+			t.Errorf("ParseCertificate(%x): %v, want a certificate until %v", block.Bytes, err, authority.Certificate.NotAfter)
 		}
 	})
 }
@@ -204,11 +208,11 @@ func TestFailed(t *testing.T) {
 			switch {
 			case c.want == "untouched" || r == nil:
 				if r != nil || c.want != "untouched" {
-					t.Errorf("%s: %+v", name, r)
+					t.Errorf("%s: sign() = %+v, want %q, where untouched means nil", name, r, c.want)
 				}
 			case c.want == "":
 				if len(r.Status.Certificate) == 0 {
-					t.Errorf("%s: %+v", name, r.Status)
+					t.Errorf("%s: sign() has the status %+v, want a certificate", name, r.Status)
 				}
 			default:
 				last := r.Status.Conditions[len(r.Status.Conditions)-1]

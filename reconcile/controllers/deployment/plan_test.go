@@ -109,7 +109,7 @@ func TestSetFollows(t *testing.T) {
 	check := func(name string, rs *appsv1.ReplicaSet) {
 		t.Helper()
 		if rs == nil || rs.Spec.MinReadySeconds != 7 || !maps.Equal(rs.Annotations, want) {
-			t.Errorf("%s: %+v", name, rs)
+			t.Errorf("%s: the ReplicaSet is %+v, want MinReadySeconds 7 and the annotations %v", name, rs, want)
 		}
 	}
 	check("new", planDeployment(d, []*appsv1.ReplicaSet{old}, podsStay).create)

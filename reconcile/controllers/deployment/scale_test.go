@@ -276,12 +276,13 @@ func TestPlanRollback(t *testing.T) {
 		r := planDeployment(d, sets, podsStay).rollback
 		if test.hostname == "" {
 			if r != nil {
-				t.Errorf("%s: %+v", name, r)
+				t.Errorf("%s: the rollback is %+v, want none", name, r)
 			}
 			continue
 		}
 		if r == nil || r.reason != test.reason || r.message != test.message || r.to.Spec.Template.Spec.Hostname != test.hostname {
-			t.Fatalf("%s: %+v", name, r)
+			t.Fatalf("%s: the rollback is %+v, want reason %s, message %q and the template with hostname %s",
+				name, r, test.reason, test.message, test.hostname)
 		}
 		_, left := r.to.Annotations[appsv1.DeprecatedRollbackTo]
 		_, hash := r.to.Spec.Template.Labels[appsv1.DefaultDeploymentUniqueLabelKey]

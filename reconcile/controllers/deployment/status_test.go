@@ -220,13 +220,13 @@ func TestOverIsNotLate(t *testing.T) {
 	sets := []*appsv1.ReplicaSet{plannedSet(0, 3, 3, 4), plannedSet(1, 1, 3, 4)}
 	s := deploymentStatus(d, sets, planDeployment(d, sets, podsStay), now)
 	if c := deploymentCondition(s.Conditions, appsv1.DeploymentProgressing); c.Reason != reasonComplete {
-		t.Errorf("%+v", c)
+		t.Errorf("the condition Progressing is %+v, want reason %s", c, reasonComplete)
 	}
 	// One old pod less is progress, and then it is over again.
 	d.Status.Replicas++
 	s = deploymentStatus(d, sets, planDeployment(d, sets, podsStay), now)
 	if c := deploymentCondition(s.Conditions, appsv1.DeploymentProgressing); c.Reason != reasonUpdated {
-		t.Errorf("%+v", c)
+		t.Errorf("with one old pod less the condition Progressing is %+v, want reason %s", c, reasonUpdated)
 	}
 }
 
@@ -239,7 +239,8 @@ func TestConditionTimes(t *testing.T) {
 		setDeploymentCondition(&s, time.Unix(seconds, 0), appsv1.DeploymentAvailable, status, reason, reason)
 		c := s.Conditions[0]
 		if len(s.Conditions) != 1 || c.LastUpdateTime.Unix() != updated || c.LastTransitionTime.Unix() != changed || c.Message != reason {
-			t.Errorf("%+v", s.Conditions)
+			t.Errorf("after %s for %s at %d the conditions are %+v, want one, updated at %d, changed at %d, with that reason as message",
+				status, reason, seconds, s.Conditions, updated, changed)
 		}
 	}
 	at(1, corev1.ConditionTrue, "a", 1, 1)

@@ -262,7 +262,7 @@ func TestMirrored(t *testing.T) {
 		"no leader": {with(nil, map[string]string{"control-plane.alpha.kubernetes.io/leader": ""}), false},
 	} {
 		if got := mirrored(test.endpoints); got != test.want {
-			t.Errorf("%s: %t", name, got)
+			t.Errorf("%s: mirrored() = %t, want %t", name, got, test.want)
 		}
 	}
 	if endpointsByHand(nil) || endpointsByHand(&corev1.Service{Spec: corev1.ServiceSpec{Selector: map[string]string{}}}) || !endpointsByHand(&corev1.Service{}) {

@@ -95,11 +95,13 @@ func TestEndpointsMetadata(t *testing.T) {
 	pods[0].Spec.Hostname, pods[0].Spec.Subdomain = "one", "web"
 	e := planEndpoints(service, pods, nil)
 	if fmt.Sprint(e.Labels) != "map[endpoints.kubernetes.io/managed-by:endpoint-controller team:a]" || len(e.Annotations) > 0 || len(e.OwnerReferences) > 0 {
-		t.Errorf("%+v", e.ObjectMeta)
+		t.Errorf("planEndpoints() has labels %v, annotations %v and owners %v, "+
+			"want map[endpoints.kubernetes.io/managed-by:endpoint-controller team:a] and none",
+			e.Labels, e.Annotations, e.OwnerReferences)
 	}
 	a := e.Subsets[0].Addresses[0]
 	if a.Hostname != "one" || *a.NodeName != "node" || *a.TargetRef != (corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "web-001", UID: "uid-web-001"}) {
-		t.Errorf("%+v", a)
+		t.Errorf("the address is %v, want hostname one, the node node and the target Pod default/web-001 with UID uid-web-001", &a)
 	}
 	// What others added stays, except what is not so.
 	e.Annotations = map[string]string{"mine": "1", corev1.EndpointsOverCapacity: "truncated"}
@@ -107,7 +109,8 @@ func TestEndpointsMetadata(t *testing.T) {
 	service.Spec.ClusterIP = corev1.ClusterIPNone
 	next := planEndpoints(service, pods, e)
 	if _, ok := next.Labels["service.kubernetes.io/headless"]; !ok || next.ResourceVersion != "7" || fmt.Sprint(next.Annotations) != "map[mine:1]" {
-		t.Errorf("%+v", next.ObjectMeta)
+		t.Errorf("the next plan has labels %v, resourceVersion %q and annotations %v, "+
+			"want the label service.kubernetes.io/headless, 7 and map[mine:1]", next.Labels, next.ResourceVersion, next.Annotations)
 	}
 	// A pod that is only at another revision is where it was.
 	next.Subsets[0].Addresses[0].TargetRef.ResourceVersion = "5"
@@ -148,7 +151,8 @@ func TestEndpointsTruncation(t *testing.T) {
 			}
 		}
 		if ready != test.wantReady || others != test.wantOthers || otherPort != test.wantOtherPort {
-			t.Errorf("%+v: %d, %d, %d", test, ready, others, otherPort)
+			t.Errorf("of %d ready pods, %d not ready and %d with the other port come %d, %d and %d addresses, want %d, %d and %d",
+				test.ready, test.others, test.otherPort, ready, others, otherPort, test.wantReady, test.wantOthers, test.wantOtherPort)
 		}
 		over := test.ready+test.others+test.otherPort > 1000
 		if (e.Annotations["endpoints.kubernetes.io/over-capacity"] == "truncated") != over {
@@ -227,9 +231,10 @@ func TestTriggers(t *testing.T) {
 	}
 	annotations := annotateTrigger(nil, time.Unix(100, 5e8))
 	if fmt.Sprint(annotations) != "map[endpoints.kubernetes.io/last-change-trigger-time:1970-01-01T00:01:40.5Z]" {
-		t.Errorf("%v", annotations)
+		t.Errorf("annotateTrigger(nil, 100.5 s) = %v, "+
+			"want map[endpoints.kubernetes.io/last-change-trigger-time:1970-01-01T00:01:40.5Z]", annotations)
 	}
 	if annotations = annotateTrigger(annotations, time.Time{}); len(annotations) > 0 {
-		t.Errorf("%v", annotations)
+		t.Errorf("annotateTrigger() at no time = %v, want no annotations", annotations)
 	}
 }

@@ -348,7 +348,7 @@ func TestSlicePorts(t *testing.T) {
 	p.next(pods)
 	for _, line := range ports() {
 		if !strings.HasPrefix(line, "IPv45 ") && !strings.HasPrefix(line, "IPv65 ") || !strings.Contains(line, " a:1/TCP") || !strings.Contains(line, " b:2/UDP") {
-			t.Errorf("%v", ports())
+			t.Errorf("the slice is %q, one of %q, want 5 endpoints with a:1/TCP and b:2/UDP", line, ports())
 		}
 	}
 	if len(p.have) != 2 {

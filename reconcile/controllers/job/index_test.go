@@ -75,7 +75,7 @@ func FuzzParseIndexes(f *testing.F) {
 		s := parseIndexes(text, limit)
 		for i, r := range s {
 			if r.first < 0 || r.first > r.last || r.last >= limit || i > 0 && s[i-1].last >= r.first-1 {
-				t.Fatalf("%q, %d: %v", text, limit, s)
+				t.Fatalf("parseIndexes(%q, %d) = %v, want ranges in order, apart from each other, from 0 to below the limit", text, limit, s)
 			}
 		}
 		if back := parseIndexes(s.String(), limit); !slices.Equal(back, s) {

@@ -125,7 +125,8 @@ func TestJobFailedIndexes(t *testing.T) {
 			got = c.Reason
 		}
 		if got != test.want {
-			t.Errorf("%+v: %q", test, got)
+			t.Errorf("with %q failed, %q succeeded and MaxFailedIndexes set %t, the Job fails for %q, want %q",
+				test.failed, test.succeeded, test.most != nil, got, test.want)
 		}
 	}
 }
@@ -229,7 +230,7 @@ func TestTimeToLive(t *testing.T) {
 		job := &batchv1.Job{Spec: batchv1.JobSpec{TTLSecondsAfterFinished: new(int32(100))}, Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{over}}}
 		test.change(job)
 		if left, ok := timeToLive(job, now); left != test.left || ok != test.ok {
-			t.Errorf("%s: %v, %t", name, left, ok)
+			t.Errorf("%s: timeToLive() = %v, %t, want %v, %t", name, left, ok, test.left, test.ok)
 		}
 	}
 }

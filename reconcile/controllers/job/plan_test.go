@@ -237,7 +237,7 @@ func TestSuccessRules(t *testing.T) {
 		policy := &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{
 			{SucceededIndexes: new("9")}, {SucceededIndexes: test.indexes, SucceededCount: test.count}}}
 		if got := enough(policy, succeeded, 10); (got == "Matched rules at index 1") != test.met || !test.met && got != "" {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("%s: enough() = %q, want a match of the rule at index 1: %t", name, got, test.met)
 		}
 	}
 	if got := enough(&batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededCount: new(int32(0))}}}, nil, 10); got != "" {

@@ -84,7 +84,8 @@ func TestBreaksIndex(t *testing.T) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{batchv1.JobIndexFailureCountAnnotation: test.failures}},
 			Status: corev1.PodStatus{Phase: test.phase, ContainerStatuses: []corev1.ContainerStatus{exited("main", test.code, policyNow)}}}
 		if got := breaksIndex(job, pod); got != test.want {
-			t.Errorf("%+v: %t", test, got)
+			t.Errorf("breaksIndex() of a pod %s with %s failures before and exit code %d = %t, want %t",
+				test.phase, test.failures, test.code, got, test.want)
 		}
 	}
 }
@@ -122,10 +123,10 @@ func TestIndexInEnvironment(t *testing.T) {
 	job.Spec.Template.Spec.Containers = []corev1.Container{{Name: "a", Env: []corev1.EnvVar{{Name: completionIndexEnv, Value: "mine"}}}, {Name: "b"}}
 	template := jobTemplate(job)
 	if env := template.Spec.Containers[0].Env; len(env) != 1 || env[0].Value != "mine" {
-		t.Errorf("%+v", env)
+		t.Errorf("the container a has the environment %+v, want mine alone", env)
 	}
 	if env := template.Spec.Containers[1].Env; len(env) != 1 || env[0].ValueFrom == nil {
-		t.Errorf("%+v", env)
+		t.Errorf("the container b has the environment %+v, want one variable, with ValueFrom", env)
 	}
 	if len(job.Spec.Template.Spec.Containers[1].Env) != 0 {
 		t.Error("the job was changed")

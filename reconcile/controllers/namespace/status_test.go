@@ -28,7 +28,7 @@ func TestEmptyingConditions(t *testing.T) {
 	at := metav1.NewTime(time.Unix(1000, 0))
 	first, changed := pass(3, 2, "pods", "jobs").conditions(nil, at)
 	if !changed || len(first) != 5 {
-		t.Fatalf("%t, %v", changed, first)
+		t.Fatalf("conditions(nil) = %v, %t, want 5 conditions and true", first, changed)
 	}
 	if _, changed := pass(3, 2, "jobs", "pods").conditions(first, metav1.NewTime(at.Add(time.Minute))); changed {
 		t.Error("another order is news")

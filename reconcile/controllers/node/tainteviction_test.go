@@ -35,7 +35,7 @@ func TestToleration(t *testing.T) {
 		"longer than time":        {[]corev1.Taint{taint("a")}, []corev1.Toleration{exists("a", new(int64(1<<62)))}, 9223372036 * time.Second, true},
 	} {
 		if allowed, limited := toleration(test.taints, test.tolerations); allowed != test.allowed || limited != test.limited {
-			t.Errorf("%s: %s, %t", name, allowed, limited)
+			t.Errorf("%s: toleration() = %s, %t, want %s, %t", name, allowed, limited, test.allowed, test.limited)
 		}
 	}
 }

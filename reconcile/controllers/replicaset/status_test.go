@@ -64,12 +64,13 @@ func TestReplicaFailure(t *testing.T) {
 		got := replicaFailure(nil, test.missing, test.failure, now)
 		if test.message == "" {
 			if len(got) != 0 {
-				t.Errorf("%s: %+v", name, got)
+				t.Errorf("%s: replicaFailure(nil, %d, %v) = %+v, want no condition", name, test.missing, test.failure, got)
 			}
 			continue
 		}
 		if len(got) != 1 || got[0].Reason != test.reason || got[0].Message != test.message || got[0].Status != corev1.ConditionTrue {
-			t.Fatalf("%s: %+v", name, got)
+			t.Fatalf("%s: replicaFailure(nil, %d, %v) = %+v, want one condition, True, with reason %q and message %q",
+				name, test.missing, test.failure, got, test.reason, test.message)
 		}
 		if again := replicaFailure(got, 1, errors.New("later"), now.Add(time.Hour)); len(again) != 1 || again[0] != got[0] {
 			t.Errorf("%s: a later failure changes it: %+v", name, again)

@@ -26,7 +26,7 @@ func TestRequired(t *testing.T) {
 		n := &corev1.Node{}
 		n.Labels = test.labels
 		if got := match(n); got != test.want {
-			t.Errorf("%v: %t", test.labels, got)
+			t.Errorf("Required() of a node with the labels %v = %t, want %t", test.labels, got, test.want)
 		}
 	}
 	for _, spec := range []*corev1.PodSpec{{}, {Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}}} {
@@ -65,7 +65,7 @@ func TestTolerated(t *testing.T) {
 	} {
 		list := []corev1.Toleration{{Key: "unrelated"}, {Key: test.key, Operator: test.operator, Value: test.value, Effect: test.effect}}
 		if got := nodematch.Tolerated(list, taint(test.taint)); got != test.want {
-			t.Errorf("%+v: %t", test, got)
+			t.Errorf("Tolerated(%+v) for the taint level=%s = %t, want %t", list[1], test.taint, got, test.want)
 		}
 	}
 }

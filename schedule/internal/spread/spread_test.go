@@ -80,7 +80,8 @@ func TestCounts(t *testing.T) {
 			TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule, MaxSkew: 1, NodeAffinityPolicy: test.affinity, NodeTaintsPolicy: test.taints}}}}
 		list, _ := spread.Of(pod, corev1.DoNotSchedule, schedule.SpreadDefaults{})
 		if got, selected := list[0].Counts(tainted), list[0].Counts(other); got != test.wantTainted || selected != test.wantNotSelected {
-			t.Errorf("%+v: %t %t", test, got, selected)
+			t.Errorf("%v: Counts() = %t for the node with a taint and %t for the one not selected, want %t and %t",
+				&pod.Spec.TopologySpreadConstraints[0], got, selected, test.wantTainted, test.wantNotSelected)
 		}
 	}
 }
