@@ -2,8 +2,8 @@
 
 BIN := bin
 # What the tests need beside a node's tools: the reference CNI plugins to drive
-# and be compared with, and ip and ps to look with.
-TEST_TOOLS := containernetworking-plugins iproute2 procps
+# and be compared with, ip and ps to look with, and a program and a font that draw the pictures.
+TEST_TOOLS := containernetworking-plugins iproute2 procps librsvg2-bin fonts-dejavu-core
 ARGS ?=
 PROGRAMS := ./examples/cluster ./examples/planectl
 ifeq ($(shell go env GOOS),linux)

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -15,14 +14,19 @@ import (
 
 var update = flag.Bool("update", false, "write the pictures of the documents")
 
-// TestPictures checks that docs/rooms.svg shows today's packages and imports, and that
-// docs/path.svg shows the steps below, each of which names something that exists.
+// pictures are those of the documents, by their files.
+func pictures(t *testing.T) map[string]*picture {
+	return map[string]*picture{"docs/rooms.svg": drawRooms(t), "docs/path.svg": drawPath(t)}
+}
+
+// TestPictures checks that docs/rooms.svg shows today's rooms and imports, and that docs/path.svg
+// shows the steps below, each of which names something that exists.
 func TestPictures(t *testing.T) {
-	for name, want := range map[string]string{"docs/rooms.svg": drawRooms(t), "docs/path.svg": drawPath(t)} {
+	for name, p := range pictures(t) {
 		have, err := os.ReadFile(name)
 		if *update {
-			err = os.WriteFile(name, []byte(want), 0o644)
-		} else if string(have) != want {
+			err = os.WriteFile(name, []byte(p.svg(lightAndDark)), 0o644)
+		} else if string(have) != p.svg(lightAndDark) {
 			t.Errorf("%s is not what the code says: run this test with -update", name)
 		}
 		if err != nil {
@@ -31,163 +35,205 @@ func TestPictures(t *testing.T) {
 	}
 }
 
+// The pictures fill one screen, with the command on top. What happens first is on the left.
+const (
+	pictureWidth, pictureHeight, pictureMargin = 1200, 700, 24
+
+	command = "planectl run nginx --image=nginx --replicas=3"
+)
+
 // step is one step of a pod's path: a package, a symbol of it, and what happens there.
 type step struct{ pkg, symbol, what string }
 
-// podPath is the path of the first pod of kubectl run nginx --image=nginx --replicas=3.
-var podPath = []step{
-	{"client/generators", "Run", "makes a Deployment of the flags"},
-	{"client", "Resource.Create", "posts it over TLS"},
-	{"apiserver", "Server.ServeHTTP", "reads verb and resource off the path"},
-	{"authn", "Chain.Authenticate", "who is asking?"},
-	{"apiserver/flowcontrol", "Controller.Enter", "waits for a free seat"},
-	{"authz", "Chain.Authorize", "may they?"},
-	{"apiserver/kube", "ResourcesFor", "defaults and validates it"},
-	{"admission", "Chain.Mutate", "completes it, then: should this happen?"},
-	{"storage", "Store.Commit", "puts it in one transaction"},
-	{"storage/cache", "Feed.Run", "decodes it once, wakes all watches"},
-	{"informer", "Informer.Run", "updates the local cache, queues the key"},
-	{"reconcile/controllers/deployment", "Controller", "creates a ReplicaSet"},
-	{"reconcile/controllers/replicaset", "Controller", "creates the pods"},
-	{"schedule", "State.Decide", "chooses a node, posts a Binding"},
-	{"kubelet/internal/lifecycle", "Plan", "compares the pod with what runs"},
-	{"kubelet", "Sandboxes.RunPodSandbox", "has the runtime make a sandbox"},
-	{"cni", "Invoker.Add", "gives it an address and routes"},
-	{"kubelet", "PodStatus", "starts containers, reports status"},
+// podPath is the path of the first pod of command, in parts that follow each other.
+var podPath = []struct {
+	part  string
+	steps []step
+}{
+	{"the command", []step{
+		{"client/generators", "Run", "makes a Deployment of the flags"},
+		{"client", "Resource.Create", "posts it over TLS"},
+	}},
+	{"the door", []step{
+		{"apiserver", "Server.ServeHTTP", "reads verb and resource off the path"},
+		{"authn", "Chain.Authenticate", "who is asking?"},
+		{"apiserver/flowcontrol", "Controller.Enter", "waits for a free seat"},
+		{"authz", "Chain.Authorize", "may they?"},
+	}},
+	{"the write", []step{
+		{"apiserver/kube", "ResourcesFor", "defaults, validates"},
+		{"admission", "Chain.Mutate", "completes it; should this happen?"},
+		{"storage", "Store.Commit", "puts it in one transaction"},
+		{"storage/cache", "Feed.Run", "decodes it once, wakes all watches"},
+	}},
+	{"the loops", []step{
+		{"informer", "Informer.Run", "updates the local cache, queues the key"},
+		{"reconcile/controllers/deployment", "Controller", "creates a ReplicaSet"},
+		{"reconcile/controllers/replicaset", "Controller", "creates the pods"},
+		{"schedule", "State.Decide", "chooses a node, posts a Binding"},
+	}},
+	{"the node", []step{
+		{"kubelet/internal/lifecycle", "Plan", "compares the pod with what runs"},
+		{"kubelet", "Sandboxes.RunPodSandbox", "has the runtime make a sandbox"},
+		{"cni", "Invoker.Add", "gives it an address and routes"},
+		{"kubelet", "PodStatus", "starts containers, reports status"},
+	}},
 }
 
-func drawPath(t *testing.T) string {
-	const columns, width, height, gap, margin = 3, 268, 74, 34, 16
-	at := func(i int) box {
-		row, column := i/columns, i%columns
-		if row%2 == 1 {
-			column = columns - 1 - column
+func drawPath(t *testing.T) *picture {
+	const gap, top, height, between = 36, 104, 128, 18
+	width := (pictureWidth - 2*pictureMargin - (len(podPath)-1)*gap) / len(podPath)
+	p := &picture{title: "The path of one pod"}
+	p.text(box{pictureMargin, 16, pictureWidth - 2*pictureMargin, 36}, 0, 25, "command", command)
+	number, last := 0, box{}
+	for column, part := range podPath {
+		x := pictureMargin + column*(width+gap)
+		p.text(box{x, 62, width, 36}, 0, 26, "name", part.part)
+		for row, s := range part.steps {
+			if !symbols(t, s.pkg)[s.symbol] {
+				t.Errorf("package %s has no %s", s.pkg, s.symbol)
+			}
+			b := box{x, top + row*(height+between), width, height}
+			p.box(b)
+			number++
+			p.text(b, 12, 25, "step", fmt.Sprintf("%d %s", number, path.Base(s.pkg)))
+			for i, line := range wrap(s.what, " ", 22) {
+				p.text(b, 12, 46+17*i, "what", line)
+			}
+			for i, line := range append(wrap(s.pkg, "/", 24), s.symbol) {
+				p.text(b, 12, 84+15*i, "code", line)
+			}
+			if number > 1 {
+				p.arrow(last, b)
+			}
+			last = b
 		}
-		return box{margin + column*(width+gap), margin + row*(height+gap), width, height}
 	}
-	rows := (len(podPath) + columns - 1) / columns
-	p := newPicture("The path of one pod", 2*margin+columns*(width+gap)-gap, 2*margin+rows*(height+gap)-gap)
-	for i, s := range podPath {
-		if !symbols(t, s.pkg)[s.symbol] {
-			t.Errorf("package %s has no %s", s.pkg, s.symbol)
-		}
-		b := at(i)
-		p.box(b)
-		p.text(b.x+12, b.y+24, "name", fmt.Sprintf("%d  %s", i+1, s.pkg))
-		p.text(b.x+12, b.y+43, "", s.what)
-		p.text(b.x+12, b.y+61, "code", s.symbol)
-		if i > 0 {
-			p.arrow(at(i-1), b)
-		}
-	}
-	return p.end()
+	return p
 }
 
-// room is where a room stands in its picture, and its question.
+// room is a box of a column, and its question. The way of a pod leads through the rooms with story.
 type room struct {
-	row, column int
-	question    string
+	name, question string
+	story          bool
 }
 
-var rooms = map[string]room{
-	"apiserver": {0, 0, "the HTTP door"},
-	"authn":     {1, 0, "who is asking"},
-	"authz":     {1, 1, "may they"},
-	"admission": {1, 2, "should this happen"},
-	"storage":   {1, 3, "what is remembered"},
-	"client":    {2, 0, "the other side"},
-	"schedule":  {2, 1, "where a pod runs"},
-	"informer":  {2, 2, "a local cache"},
-	"reconcile": {2, 3, "making it so"},
-	"kubelet":   {3, 0, "pods on a node"},
-	"cni":       {3, 1, "the pod network"},
-	"pki":       {3, 2, "certificates"},
+// door is the room that has a column of rooms in it. It imports these and no other ones.
+const door = "apiserver"
 
-	"metricsapi": {3, 3, "what is used"},
-	"service":    {4, 0, "a name leads to a pod"},
+// rooms are columns, whose rooms follow each other from top to bottom.
+var rooms = [][]room{
+	{{"client", "the other side", true}, {"pki", "certificates", false}},
+	{{"authn", "who is asking", true}, {"authz", "may they", true}, {"admission", "should this happen", true}, {"storage", "what is remembered", true}},
+	{{"informer", "a local cache", true}, {"reconcile", "making it so", true}, {"schedule", "where a pod runs", true}},
+	{{"kubelet", "pods on a node", true}, {"cni", "the pod network", true}, {"service", "a name leads to a pod", true}, {"metricsapi", "what is used", false}},
 }
 
 // shared are the packages that rooms import without knowing each other.
 var shared = []string{"kinds", "localcache", "authn/user"}
 
-// drawRooms draws each room with its packages and an arrow to each room that it imports.
-func drawRooms(t *testing.T) string {
-	const width, gap, margin, line = 206, 34, 16, 16
-	packages := publicPackages(t)
-	importers, arrows := roomImports(t)
-	lines := map[string][]string{}
-	var joined []string // the packages of plane
-	heights := make([]int, 5)
-	for _, pkg := range packages {
-		name, below, ok := strings.Cut(pkg, "/")
-		if name == "plane" && ok {
-			joined = append(joined, below)
-		}
-		if name == "examples" || name == "plane" || slices.Contains(shared, name) || slices.Contains(shared, pkg) {
-			continue
-		}
-		r, known := rooms[name]
-		if !known {
-			t.Errorf("%s is no room of the picture", name)
-		}
-		if ok {
-			lines[name] = wrap(lines[name], below, (spans(name)*(width+gap)-gap-24)*3/20)
-		}
-		heights[r.row] = max(heights[r.row], 54+line*len(lines[name]))
-	}
-	tops, full := []int{margin + 148}, 4*(width+gap)-gap
-	for _, h := range heights {
-		tops = append(tops, tops[len(tops)-1]+h+gap)
-	}
-	p := newPicture("The rooms of planekit and their imports", 2*margin+full, tops[len(heights)]+78)
-	wide := func(y int, name, what string) {
-		p.box(box{margin, y, full, 52})
-		p.text(margin+12, y+22, "name", name)
-		p.text(margin+12, y+40, "code", what)
-	}
-	wide(margin, "examples: programs", strings.Join(examples(packages), "  "))
-	wide(margin+70, "plane: where the rooms meet", strings.Join(joined, "  "))
-	place := func(name string) box {
-		r := rooms[name]
-		return box{margin + r.column*(width+gap), tops[r.row], spans(name)*(width+gap) - gap, heights[r.row]}
-	}
-	for _, name := range slices.Sorted(maps.Keys(rooms)) {
-		b := place(name)
-		p.box(b)
-		p.text(b.x+12, b.y+22, "name", name)
-		p.text(b.x+12, b.y+40, "", rooms[name].question)
-		for i, l := range lines[name] {
-			p.text(b.x+12, b.y+60+line*i, "code", l)
-		}
-	}
-	p.text(margin+3*(width+gap)+12, margin+140, "", "An arrow: imports")
-	for _, a := range arrows {
-		p.arrow(place(a[0]), place(a[1]))
-	}
-	wide(tops[len(heights)], strings.Join(shared, ", ")+": what rooms share", "imported by "+strings.Join(importers, "  "))
-	return p.end()
+// isRoom reports whether it is the name of a room.
+func isRoom(name string) bool {
+	return name == door || slices.ContainsFunc(rooms, func(column []room) bool {
+		return slices.ContainsFunc(column, func(r room) bool { return r.name == name })
+	})
 }
 
-// roomImports returns the rooms that import what is shared, and the other imports between rooms.
-func roomImports(t *testing.T) (importers []string, arrows [][2]string) {
+// drawRooms draws each room with the rooms that it imports, and the way of a pod.
+func drawRooms(t *testing.T) *picture {
+	const gap, top, height, frame = 56, 68, 92, 14
+	width := (pictureWidth - 2*pictureMargin - (len(rooms)-1)*gap) / len(rooms)
+	imported := roomImports(t)
+	p := &picture{title: "The rooms of planekit"}
+	p.text(box{pictureMargin, 16, pictureWidth - 2*pictureMargin, 36}, 0, 25, "command", command)
+	var last box
+	for column, list := range rooms {
+		x, begin, between := pictureMargin+column*(width+gap), top, 34
+		inside := slices.Equal(imported[door], names(list))
+		if inside {
+			f := box{x - frame, top, width + 2*frame, 492}
+			p.box(f)
+			title := box{f.x, f.y, f.w, 48}
+			p.text(title, frame, 32, "name", door)
+			p.text(title, frame+138, 31, "", "the HTTP door")
+			begin, between = top+48, 20
+		}
+		for row, r := range list {
+			b := box{x, begin + row*(height+between), width, height}
+			p.box(b)
+			p.text(b, 12, 31, "name", r.name)
+			p.text(b, 12, 55, "", r.question)
+			if others := imported[r.name]; len(others) > 0 {
+				p.text(b, 12, 79, "code", "imports "+strings.Join(others, ", "))
+			}
+			if r.story && last != (box{}) {
+				p.arrow(last, b)
+			}
+			if r.story {
+				last = b
+			}
+		}
+		if inside {
+			delete(imported, door)
+		}
+	}
+	if imported[door] != nil {
+		t.Errorf("%s imports %v, and no column of the picture has these rooms", door, imported[door])
+	}
+	programs := []string{"cluster", "planectl", "embed"}
+	packages := publicPackages(t)
+	for _, program := range programs {
+		if !slices.Contains(packages, "examples/"+program) {
+			t.Errorf("examples has no %s", program)
+		}
+	}
+	for _, pkg := range packages {
+		name, _, _ := strings.Cut(pkg, "/")
+		if name != "examples" && name != "plane" && !isRoom(name) && !slices.Contains(shared, name) {
+			t.Errorf("%s is no room of the picture", name)
+		}
+	}
+	third := (pictureWidth - 2*pictureMargin - 2*gap/2) / 3
+	for i, band := range []struct{ name, what, code string }{
+		{"plane", "where the rooms meet", "a control plane, or parts of one"},
+		{"examples", "programs", strings.Join(programs, ", ") + ", ..."},
+		{"shared", "nouns that no room owns", strings.Join(shared, ", ")},
+	} {
+		b := box{pictureMargin + i*(third+gap/2), pictureHeight - height - 24, third, height}
+		p.box(b)
+		p.text(b, 12, 31, "name", band.name)
+		p.text(b, 12, 55, "", band.what)
+		p.text(b, 12, 79, "code", band.code)
+	}
+	return p
+}
+
+func names(list []room) (names []string) {
+	for _, r := range list {
+		names = append(names, r.name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// roomImports returns the rooms that each room imports, but what all share.
+func roomImports(t *testing.T) map[string][]string {
 	all, _ := imports(t)
+	found := map[string][]string{}
 	of := func(pkg string) string { name, _, _ := strings.Cut(pkg, "/"); return name }
 	for pkg, imported := range all {
 		for other := range imported {
-			_, from := rooms[of(pkg)]
-			_, to := rooms[of(other)]
-			switch {
-			case !from || of(pkg) == of(other):
-			case slices.Contains(shared, other):
-				importers = append(importers, of(pkg))
-			case to:
-				arrows = append(arrows, [2]string{of(pkg), of(other)})
+			from, to := of(pkg), of(other)
+			if isRoom(from) && isRoom(to) && from != to && !slices.Contains(shared, other) {
+				found[from] = append(found[from], to)
 			}
 		}
 	}
-	slices.Sort(importers)
-	slices.SortFunc(arrows, func(a, b [2]string) int { return strings.Compare(a[0]+" "+a[1], b[0]+" "+b[1]) })
-	return slices.Compact(importers), slices.Compact(arrows)
+	for name, others := range found {
+		slices.Sort(others)
+		found[name] = slices.Compact(others)
+	}
+	return found
 }
 
 // publicPackages returns the packages of the module that others may import, and the programs.
@@ -219,86 +265,3 @@ func packagesExcept(t *testing.T, skip ...string) (packages []string) {
 	}
 	return packages
 }
-
-func examples(packages []string) (names []string) {
-	for _, pkg := range packages {
-		if dir, name := path.Split(pkg); dir == "examples/" {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// spans returns how many columns a room takes: apiserver stands on the rooms that it composes.
-func spans(name string) int {
-	if name == "apiserver" {
-		return 4
-	}
-	return 1
-}
-
-// wrap adds a name to the last of the lines, or to a new one where that would be longer than most.
-func wrap(lines []string, name string, most int) []string {
-	if last := len(lines) - 1; last >= 0 && len(lines[last])+2+len(name) <= most {
-		lines[last] += "  " + name
-		return lines
-	}
-	return append(lines, name)
-}
-
-// box is a rectangle, in pixels.
-type box struct{ x, y, w, h int }
-
-// picture is an SVG in the making, in colours for light and dark.
-type picture struct{ strings.Builder }
-
-func newPicture(title string, width, height int) *picture {
-	p := &picture{}
-	fmt.Fprintf(p, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">
-<title>%s</title>
-<style>
-text { font: 12px sans-serif; fill: #1f2328 }
-.name { font-weight: bold; font-size: 14px }
-.code { font-family: monospace; font-size: 11px; fill: #59636e }
-.page { fill: #ffffff }
-.box { fill: #f6f8fa; stroke: #8c959f }
-.arrow { stroke: #0969da; stroke-width: 1.5 }
-.head { fill: #0969da }
-@media (prefers-color-scheme: dark) {
-text { fill: #e6edf3 }
-.code { fill: #9198a1 }
-.page { fill: #0d1117 }
-.box { fill: #161b22; stroke: #6e7681 }
-.arrow { stroke: #4493f8 }
-.head { fill: #4493f8 }
-}
-</style>
-<defs><marker id="head" markerWidth="9" markerHeight="8" refX="8" refY="4" orient="auto"><path class="head" d="M0,0 L9,4 L0,8 z"/></marker></defs>
-<rect class="page" width="%d" height="%d"/>
-`, width, height, width, height, title, width, height)
-	return p
-}
-
-func (p *picture) box(b box) {
-	fmt.Fprintf(p, `<rect class="box" x="%d" y="%d" width="%d" height="%d" rx="6"/>`+"\n", b.x, b.y, b.w, b.h)
-}
-
-func (p *picture) text(x, y int, class, text string) {
-	fmt.Fprintf(p, `<text class="%s" x="%d" y="%d" xml:space="preserve">%s</text>`+"\n", class, x, y, text)
-}
-
-// arrow goes from the side of one box to the side of another that is next to it.
-func (p *picture) arrow(from, to box) {
-	x1, y1, x2, y2 := from.x, from.y+from.h/2, to.x+to.w, to.y+to.h/2 // to the left
-	switch x := to.x + to.w/2; {
-	case to.y >= from.y+from.h: // down
-		x1, y1, x2, y2 = min(max(x, from.x+12), from.x+from.w-12), from.y+from.h, x, to.y
-	case from.y >= to.y+to.h: // up
-		x1, y1, x2, y2 = min(max(x, from.x+12), from.x+from.w-12), from.y, x, to.y+to.h
-	case to.x > from.x: // to the right
-		x1, x2 = from.x+from.w, to.x
-	}
-	fmt.Fprintf(p, `<line class="arrow" x1="%d" y1="%d" x2="%d" y2="%d" marker-end="url(#head)"/>`+"\n", x1, y1, x2, y2)
-}
-
-func (p *picture) end() string { return p.String() + "</svg>\n" }
