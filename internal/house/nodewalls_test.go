@@ -1,4 +1,4 @@
-package planekit_test
+package house
 
 // nodeWalls holds the walls of the kubelet and its rooms.
 var nodeWalls = []wall{

@@ -1,4 +1,4 @@
-package planekit_test
+package house
 
 // everybodyMay lists what every package may import. It imports nothing itself.
 var everybodyMay = []allowance{

@@ -1,4 +1,4 @@
-package planekit_test
+package house
 
 // serviceWalls holds the walls of services: proxies and policies.
 var serviceWalls = []wall{

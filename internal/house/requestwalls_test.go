@@ -1,4 +1,4 @@
-package planekit_test
+package house
 
 // requestWalls holds the walls of the rooms that a request passes through: admission and
 // apiserver. Within a room the innermost package is first.

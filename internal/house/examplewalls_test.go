@@ -1,4 +1,4 @@
-package planekit_test
+package house
 
 // exampleWalls holds the walls of the example programs. Parts of a program are before the program.
 var exampleWalls = []wall{

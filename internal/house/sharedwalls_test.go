@@ -1,4 +1,4 @@
-package planekit_test
+package house
 
 // sharedWalls holds the walls of the internal packages that several rooms share.
 var sharedWalls = []wall{

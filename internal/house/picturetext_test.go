@@ -1,4 +1,4 @@
-package planekit_test
+package house
 
 import (
 	"bytes"
