@@ -1,4 +1,4 @@
-// Package identity asks a stock kube-apiserver and a plane who the sender of a request is: with tokens of OpenID Connect
-// issuers that are right, changed and forged, with headers of front proxies, with impersonation on top of all of them.
-// Whom the one believes and the other does not, or whom they know by another name, is a failure.
+// Package identity compares authentication by a stock kube-apiserver and by a plane: tokens of OpenID Connect issuers that
+// are valid, changed and forged, headers of front proxies, and impersonation on top of them. A user that only one of them
+// accepts, or that has another name there, is a failure.
 package identity

@@ -61,7 +61,7 @@ var moreLines = [][]line{
 	{{"X-Remote-Extra-K%u0061", "x"}},
 }
 
-// impersonations ask to act as someone else.
+// impersonations are lines of impersonation headers.
 var impersonations = [][]line{
 	nil,
 	{{"Impersonate-User", "alice"}},
@@ -86,7 +86,7 @@ var impersonations = [][]line{
 	{{"Impersonate", "alice"}},
 }
 
-// impersonated are further lines of those.
+// impersonated are further lines of impersonation headers.
 var impersonated = [][]line{
 	nil,
 	{{"Impersonate-Group", "devs"}},
@@ -117,8 +117,8 @@ var impersonated = [][]line{
 	{{"Connection", "X-Remote-User, Impersonate-User"}},
 }
 
-// grants are the objects that let "impersonator" act as alice and others, "constrained" act so where it asks who it is, and an
-// agent act as the node it is on.
+// grants are RBAC objects: "impersonator" may impersonate alice and more users, "constrained" may do so for
+// SelfSubjectReviews, and an agent may impersonate its own node.
 var grants = []struct{ path, body string }{
 	{"clusterroles", `{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "impersonator"}, "rules": [
 		{"apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"], "resourceNames": ["alice", "system:anonymous", "system:node:node-1"]},

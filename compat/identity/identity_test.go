@@ -134,7 +134,7 @@ func newSide(name, url string, senders []sender, transport func() *http.Transpor
 
 const reviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
-// ask posts a body and returns the code, with what the server says of the user or the error.
+// ask posts a body and returns the status code, with the user or the error of the response.
 func (s *side) ask(t *testing.T, from, path, body string, lines []line) pair.Aspects {
 	t.Helper()
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+path, strings.NewReader(body))
@@ -177,7 +177,7 @@ type comparison struct {
 	codes map[string]int
 }
 
-// same asks both and fails the test where they differ.
+// same sends a request to both servers and fails the test where the responses differ.
 func (c *comparison) same(t *testing.T, about, from string, lines []line) {
 	t.Helper()
 	want, got := c.theirs.ask(t, from, reviews, "{}", lines), c.ours.ask(t, from, reviews, "{}", lines)
@@ -193,7 +193,7 @@ func (c *comparison) same(t *testing.T, about, from string, lines []line) {
 	}
 }
 
-// TestIdentities asks for all identities.
+// TestIdentities compares the responses to tokens, headers and pairs of them.
 func TestIdentities(t *testing.T) {
 	i := serve(t)
 	theirs, ours, senders := servers(t, i)
@@ -258,7 +258,7 @@ func (c *comparison) token(t *testing.T, i *issuers, name string, changes ...cha
 	c.same(t, "a token of /"+name+", "+strings.Join(about, " and "), "nobody", []line{{"Authorization", "Bearer " + made.String()}})
 }
 
-// until asks again until there is no complaint.
+// until repeats a check until it returns no complaint.
 func until(t *testing.T, complaint func() string) {
 	t.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)

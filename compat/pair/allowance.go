@@ -21,7 +21,7 @@ func Allowed(row, request, want, got string) *Allowance {
 	return &Allowance{row: row, request: regexp.MustCompile(request), want: regexp.MustCompile(want), got: regexp.MustCompile(got)}
 }
 
-// ByChance says that the difference does not appear in every comparison.
+// ByChance marks a difference that does not appear in every comparison.
 func (a *Allowance) ByChance() *Allowance {
 	a.byChance = true
 	return a

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A mode is a way in which a user may act as another one. The constrained ones hold for single verbs: beside the user, the
-// rights name what it may do as that user (https://kep.k8s.io/5284).
+// A mode is a kind of impersonation. The constrained ones are granted for single verbs and resources, beside the
+// impersonated user (https://kep.k8s.io/5284).
 type mode struct {
-	// name is empty for the way that Kubernetes always had, by the verb "impersonate" alone.
+	// name is empty for unconstrained impersonation, by the verb "impersonate" alone.
 	name string
 	fits func(p *User, requestor *user.Info) bool
 }
@@ -29,16 +29,16 @@ var modes = []mode{
 	{"", func(*User, *user.Info) bool { return true }},
 }
 
-// Checks are the questions that a decision asks.
+// Checks connects a decision with the authorizer.
 type Checks struct {
-	// Allowed returns nil if the authorizer allows it, otherwise the error to answer.
+	// Allowed returns nil if the authorizer allows the attributes, otherwise the error of the response.
 	Allowed func(authz.Attributes) error
-	// Refused returns the error of what is not allowed for that reason.
+	// Refused returns the error of a response that refuses the attributes for a reason.
 	Refused func(a authz.Attributes, reason string) error
 }
 
-// Decide returns the user that the request has from then on, with the verb that allowed it if that was a constrained one, or the
-// error of the first mode. The attributes are those of the request, and of the user who sent it.
+// Decide returns the impersonated user and, for a constrained mode, the verb that allowed it. If no mode allows the
+// impersonation, the error is the first mode's. The request's attributes carry the user who sent it.
 func (p *User) Decide(request authz.Attributes, checks Checks) (as *user.Info, constraint string, err error) {
 	for i := range modes {
 		m := &modes[i]
@@ -66,7 +66,7 @@ func (m *mode) verb() string {
 	return "impersonate:" + m.name
 }
 
-// allows asks whether the requestor may do this as that user, and may act as it.
+// allows returns nil if the requestor may impersonate the user and, in a constrained mode, send this request as it.
 func (m *mode) allows(p *User, request authz.Attributes, checks Checks) error {
 	requestor := request.User
 	if m.name == "associated-node" {
@@ -96,16 +96,16 @@ func (m *mode) allows(p *User, request authz.Attributes, checks Checks) error {
 	return nil
 }
 
-// many questions of one sort are preceded by the one whether all names are allowed.
+// many is the number of names from which on one check for all of them precedes the checks of each.
 const many = 4
 
-// right names what the requestor must be allowed to do: all, or each.
+// right is one requirement: the requestor must be allowed all, or each of the attributes.
 type right struct {
 	all  authz.Attributes
 	each []authz.Attributes
 }
 
-// rights returns what the requestor must be allowed to do in order to act as that user.
+// rights returns the requirements for impersonating the user.
 func (m *mode) rights(p *User, requestor *user.Info) []right {
 	own := authz.Attributes{User: requestor, Verb: m.verb(), Group: "authentication.k8s.io", Version: "v1"}
 	of := func(group, resource, subresource, name string) authz.Attributes {
@@ -143,7 +143,7 @@ func (m *mode) rights(p *User, requestor *user.Info) []right {
 	return append(out, groups, extras)
 }
 
-// never returns why the constrained modes refuse a user whatever the rights are.
+// never returns the reason for which the constrained modes refuse a user without a check, empty if there is none.
 func (m *mode) never(p *User, requestor *user.Info) (reason string, a authz.Attributes) {
 	a = authz.Attributes{User: requestor, Verb: m.verb(), Group: "authentication.k8s.io", Version: "v1", Resource: "groups"}
 	if slices.Contains(p.Groups, "") {
@@ -175,7 +175,7 @@ func (m *mode) never(p *User, requestor *user.Info) (reason string, a authz.Attr
 	return "", a
 }
 
-// complete returns the user with the groups that every user of the kind has.
+// complete returns the user with the groups that its name implies.
 func (p *User) complete(m *mode) *user.Info {
 	u := user.Info(*p)
 	if namespace, _, ok := serviceAccount(u.Name); ok && len(u.Groups) == 0 {
@@ -193,10 +193,10 @@ func (p *User) complete(m *mode) *user.Info {
 	return &u
 }
 
-// nameAlone reports whether the headers say no more than the name.
+// nameAlone reports whether the headers have only the name.
 func (p *User) nameAlone() bool { return p.UID == "" && len(p.Groups) == 0 && len(p.Extra) == 0 }
 
-// ownNode reports whether the requestor is a service account in a pod of the node of that name.
+// ownNode reports whether the requestor is a service account whose token belongs to a pod on the node.
 func ownNode(requestor *user.Info, username string) bool {
 	node, ok := nodeName(username)
 	return ok && isServiceAccount(requestor.Name) && slices.Equal(requestor.Extra["authentication.kubernetes.io/node-name"], []string{node})

@@ -11,7 +11,7 @@ import (
 	"github.com/planekit/planekit/authz"
 )
 
-// question names what is asked: the verb, the resource with its group, and the name with its namespace.
+// question formats the verb, the resource with its group, and the name with its namespace.
 func question(a authz.Attributes) string {
 	text := a.Verb + " " + a.Group + "/" + a.Resource
 	if a.Subresource != "" {
@@ -23,7 +23,7 @@ func question(a authz.Attributes) string {
 	return text + " " + a.Name
 }
 
-// decide asks for p's way into a list of pods, with rights that begin with one of those, and returns all questions.
+// decide runs Decide for a list of pods. Checks that begin with one of the rights are allowed; asked has all checks.
 func decide(p *User, requestor *user.Info, rights ...string) (as *user.Info, constraint string, asked []string, err error) {
 	request := authz.Attributes{User: requestor, Verb: "list", Version: "v1", Resource: "pods", Namespace: "team"}
 	as, constraint, err = p.Decide(request, Checks{
@@ -43,7 +43,7 @@ func decide(p *User, requestor *user.Info, rights ...string) (as *user.Info, con
 // agent is a service account in a pod of node-1.
 var agent = &user.Info{Name: "system:serviceaccount:kube-system:agent", Extra: map[string][]string{"authentication.kubernetes.io/node-name": {"node-1"}}}
 
-// TestDecide has what is asked for in which order, and the user that the request has afterwards.
+// TestDecide compares the checks, in their order, and the impersonated user.
 func TestDecide(t *testing.T) {
 	admin := &user.Info{Name: "admin"}
 	const here = "team/"
@@ -110,7 +110,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestNever has what constrained rights never give, whatever they are.
+// TestNever tries users that the constrained modes refuse with all rights.
 func TestNever(t *testing.T) {
 	for _, test := range []struct {
 		user   User
