@@ -92,6 +92,9 @@ func complete(d *definition) {
 	if d.Spec.Conversion == nil {
 		d.Spec.Conversion = &apiextensions.CustomResourceConversion{Strategy: apiextensions.NoneConverter}
 	}
+	if w := d.Spec.Conversion.Webhook; w != nil && w.ClientConfig == nil && w.ConversionReviewVersions == nil {
+		d.Spec.Conversion = &apiextensions.CustomResourceConversion{Strategy: d.Spec.Conversion.Strategy} // as Kubernetes stores it
+	}
 	if w := d.Spec.Conversion.Webhook; w != nil && w.ClientConfig != nil && w.ClientConfig.Service != nil && w.ClientConfig.Service.Port == nil {
 		service := *w.ClientConfig.Service
 		service.Port = new(int32(443))

@@ -47,7 +47,7 @@ func (c checker) validateSchema(ctx context.Context, v, old *apiextensions.Custo
 	if err == nil {
 		errs := structural.Check(at, s)
 		if len(errs) == 0 {
-			errs = checkDefaults(ctx, at, compiled)
+			errs = checkDefaults(ctx, at, compiled.Resource())
 		}
 		all = append(all, errs...)
 	}

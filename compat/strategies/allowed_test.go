@@ -16,6 +16,7 @@ var allowances = pair.Allowances{
 	pair.Allowed("an update with another UID", `metadata\.(uid|resourceVersion)`, `StorageError: invalid object`, `Precondition failed`),
 	pair.Allowed("`managedFields` of the status that the server", `/(customresourcedefinitions|apiservices|flowschemas|prioritylevelconfigurations)[/?]`, `^\.metadata\.managedFields`, ``),
 	pair.Allowed("values and differences of objects in errors", ``, `(template|spec|persistentvolumesource|versions): .*(Invalid value: \[?\{"|immutable after creation|pod updates may not change)`, ``),
+	pair.Allowed("values and differences of objects in errors", `customresourcedefinitions`, `^cause of spec\.validation\.openAPIV3Schema: FieldValueInvalid: Invalid value: .* fields are allowed at the root of the schema`, ``),
 	pair.Allowed("ClusterTrustBundles (`certificates", `clusterTrustBundle`, ``, ``),
 	pair.Allowed("a definition none of whose versions is served", `customresourcedefinitions/`, `^(\.status\.conditions|cause of spec\.(names|scope).*immutable)`, ``),
 	pair.Allowed("a new node", `/nodes`, `^\.spec(\.taints.*)?: `, ``),

@@ -230,6 +230,13 @@ func (c coercion) resource(path *field.Path, obj map[string]any) ([]string, *fie
 	return unknown, nil
 }
 
+// Resource returns the schema with its root as an embedded resource, whose values have an apiVersion and a kind.
+func (s *Schema) Resource() *Schema {
+	resource := *s
+	resource.Embedded, resource.embeds = true, true
+	return &resource
+}
+
 // ValidateMetadata returns what is wrong with the kinds and the metadata of embedded resources: at most some hundred
 // errors, and one that says so if there are more.
 func (s *Schema) ValidateMetadata(path *field.Path, v any, root bool) field.ErrorList {
