@@ -19,6 +19,8 @@ func TestNames(t *testing.T) {
 		{"clusterrolebindings", "a%", true, "may not contain '%'"},
 		{"namespaces", "a.b", false, "must not contain dots"},
 		{"namespaces", "a-", true, ""},
+		{"services", "1-web", false, ""},
+		{"services", "a.b", false, "must not contain dots"},
 		{"ipaddresses", "10.0.0.1", false, ""},
 		{"ipaddresses", "010.0.0.1", false, "must not have leading 0s"},
 		{"ipaddresses", "a", false, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"},

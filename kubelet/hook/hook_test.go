@@ -102,6 +102,10 @@ func TestSleep(t *testing.T) {
 		if err := call(t.Context(), &hook.Client{}, h); err != nil || time.Since(begin) != 7*time.Second {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
+		begin = time.Now()
+		if err := call(t.Context(), &hook.Client{}, corev1.LifecycleHandler{Sleep: &corev1.SleepAction{}}); err != nil || time.Since(begin) != 0 {
+			t.Errorf("a sleep of 0 seconds: %v after %v, want no error after 0s", err, time.Since(begin))
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := call(ctx, &hook.Client{}, h); !errors.Is(err, context.DeadlineExceeded) {

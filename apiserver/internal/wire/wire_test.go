@@ -56,6 +56,7 @@ func TestNegotiate(t *testing.T) {
 		{Proto + metadata, all, Output{Media: Proto, Shape: Metadata}},
 		{JSON + groups, all, Output{Media: JSON, Shape: Groups}},
 		{YAML + groups, all, Output{}},
+		{JSON + ";as=APIGroupDiscoveryList;v=v2beta1;g=apidiscovery.k8s.io", all, Output{}},
 		{"text/plain", all, Output{}},
 		{";;;", all, Output{}},
 	} {

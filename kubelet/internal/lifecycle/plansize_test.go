@@ -72,6 +72,21 @@ func TestPlanSize(t *testing.T) {
 	}
 }
 
+// TestPlanSizeOfInit: an init container is resized while it runs, and no longer once it has ended.
+func TestPlanSizeOfInit(t *testing.T) {
+	for state, want := range map[string]int{"s0! | x0@s0:run": 1, "s0! | x0@s0:exit0": 0} {
+		pod := testPod(corev1.RestartPolicyAlways, "x")
+		pod.Spec.InitContainers[0].Resources = sizeOf("2", "1Gi")
+		s, limits := parse(t, state), qos.Limits(pod)
+		s.Containers[0].Spec = ""
+		s.Actuated, s.Cgroup = map[string]corev1.ResourceRequirements{"x": sizeOf("1", "1Gi")}, &limits
+		d := Plan(pod, s, NewMemory(), t0)
+		if len(d.Resize) != want || d.Resizing != (want > 0) || len(d.Stop) != 0 {
+			t.Errorf("Plan(%q) has %d updates, resizing %v and stops %v, want %d updates and no stops", state, len(d.Resize), d.Resizing, d.Stop, want)
+		}
+	}
+}
+
 func TestStatusSizes(t *testing.T) {
 	pod := testPod(corev1.RestartPolicyAlways)
 	small, large := sizeOf("1", "1Gi"), sizeOf("2", "2Gi")

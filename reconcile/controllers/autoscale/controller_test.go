@@ -361,6 +361,38 @@ func TestAmbiguous(t *testing.T) {
 	})
 }
 
+// TestTolerance: an autoscaler's own tolerance replaces the controller's in the direction that it is given for.
+func TestTolerance(t *testing.T) {
+	rules := func(tolerance string) *autoscalingv2.HPAScalingRules {
+		q := resource.MustParse(tolerance)
+		return &autoscalingv2.HPAScalingRules{
+			StabilizationWindowSeconds: new(int32), Tolerance: &q, SelectPolicy: new(autoscalingv2.MaxChangePolicySelect),
+			Policies: []autoscalingv2.HPAScalingPolicy{{Type: autoscalingv2.PodsScalingPolicy, Value: 5, PeriodSeconds: 15}},
+		}
+	}
+	// Three replicas and a load of 150 are at the target.
+	for _, test := range []struct {
+		up, down string
+		load     int64
+		want     int32
+	}{
+		{"0.1", "0.1", 195, 4}, {"0.5", "0.1", 195, 3}, {"0.1", "0.5", 195, 4},
+		{"0.1", "0.1", 90, 2}, {"0.5", "0.1", 90, 2}, {"0.1", "0.5", 90, 3},
+		{"0", "0.1", 153, 4},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := begin(t, func(a *autoscalingv2.HorizontalPodAutoscaler) {
+				a.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: rules(test.up), ScaleDown: rules(test.down)}
+			})
+			w.set(func(w *world) { w.load = test.load })
+			w.after(16 * time.Second)
+			if w.replicas != test.want {
+				t.Errorf("a load of %d with the tolerances %s up and %s down = %d replicas, want %d", test.load, test.up, test.down, w.replicas, test.want)
+			}
+		})
+	}
+}
+
 // Example computes the replicas that bring the CPU of two pods from 80% of their requests to 50%.
 func Example() {
 	c := Calculation{Now: time.Now(), Current: 2, Resource: corev1.ResourceCPU, Tolerance: Tolerance{0.1, 0.1}, Samples: map[string]Sample{}}
