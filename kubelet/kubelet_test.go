@@ -265,7 +265,8 @@ func TestNodeIsRegistered(t *testing.T) {
 	if node.Status.NodeInfo.KubeletVersion != "v1.36.3+planekit" || node.Status.NodeInfo.ContainerRuntimeVersion != "memruntime://0.1.0" {
 		t.Errorf("info: %+v", node.Status.NodeInfo)
 	}
-	if v := node.Status.NodeInfo.KubeProxyVersion; v != "" { //lint:ignore SA1019 Kubernetes no longer sets it either
+	//lint:ignore SA1019 Kubernetes no longer sets it either
+	if v := node.Status.NodeInfo.KubeProxyVersion; v != "" {
 		t.Errorf("kubeProxyVersion of the node = %q, want none", v)
 	}
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods} {
