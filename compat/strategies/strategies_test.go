@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -250,7 +251,7 @@ func (r *run) report() {
 	}
 	slices.SortFunc(all, func(a, b *group) int { return cmp.Or(b.count-a.count, strings.Compare(a.example, b.example)) })
 	for _, g := range all[:min(len(all), *lines)] {
-		r.t.Errorf("%d times, in %d kinds: %s", g.count, len(g.kinds), g.example)
+		r.t.Errorf("%d times, in %q: %s", g.count, slices.Sorted(maps.Keys(g.kinds)), g.example)
 	}
 	if len(all) > *lines {
 		r.t.Errorf("and %d others", len(all)-*lines)
