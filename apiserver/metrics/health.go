@@ -37,6 +37,9 @@ func (c *checks) observe(endpoint, check string, err error) {
 	c.all.WithLabelValues(check, endpoint, status).Inc()
 }
 
+// DescribeSLIs sends the descriptors of the metrics at [Metrics.SLIs].
+func (m *Metrics) DescribeSLIs(to chan<- *prometheus.Desc) { m.checks.registry.Describe(to) }
+
 // SLIs serves the results of health checks, which kube-apiserver has at /metrics/slis.
 func (m *Metrics) SLIs() http.Handler {
 	return promhttp.HandlerFor(m.checks.registry, promhttp.HandlerOpts{})

@@ -119,6 +119,10 @@ func New() *Metrics {
 // Register adds a collector of the program's own.
 func (m *Metrics) Register(c prometheus.Collector) error { return m.registry.Register(c) }
 
+// Describe sends the descriptors of the metrics at [Metrics.Handler], of those without a series too. It is the half of a
+// prometheus.Collector that documents need.
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) { m.registry.Describe(to) }
+
 // Handler serves the metrics in Prometheus' formats.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})

@@ -62,42 +62,53 @@ type call struct {
 	err             error
 }
 
+// options are the command line.
+type options struct {
+	confDir, bin, dir, ifName, args, capabilities, resolvConf string
+	inProcess, asJSON                                         bool
+}
+
+func (o *options) add(flags *flag.FlagSet) {
+	flags.StringVar(&o.confDir, "conf-dir", "/etc/cni/net.d", "directory of network configurations, of which the first by name is used")
+	flags.StringVar(&o.bin, "bin-dir", "/opt/cni/bin", "directories of plugins, separated by colons")
+	flags.StringVar(&o.dir, "dir", "", "directory of records (default /var/lib/planekit/cni)")
+	flags.StringVar(&o.ifName, "ifname", "eth0", "name of the interface in the namespace")
+	flags.StringVar(&o.args, "args", "", "CNI_ARGS, such as IgnoreUnknown=1;IP=10.1.0.7")
+	flags.StringVar(&o.capabilities, "capabilities", "{}", `capabilities as JSON, such as {"portMappings":[...]}`)
+	flags.BoolVar(&o.inProcess, "in-process", false, "run planekit's plugins in this process")
+	flags.BoolVar(&o.asJSON, "json", false, "print the result of add as JSON instead of the table")
+	flags.StringVar(&o.resolvConf, "resolv-conf", "", "file for the DNS configuration of the result of add")
+}
+
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("cnitool", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	confDir := flags.String("conf-dir", "/etc/cni/net.d", "directory of network configurations, of which the first by name is used")
-	bin := flags.String("bin-dir", "/opt/cni/bin", "directories of plugins, separated by colons")
-	dir := flags.String("dir", "", "directory of records (default /var/lib/planekit/cni)")
-	ifName := flags.String("ifname", "eth0", "name of the interface in the namespace")
-	cniArgs := flags.String("args", "", "CNI_ARGS, such as IgnoreUnknown=1;IP=10.1.0.7")
-	capabilities := flags.String("capabilities", "{}", `capabilities as JSON, such as {"portMappings":[...]}`)
-	inProcess := flags.Bool("in-process", false, "run planekit's plugins in this process")
-	asJSON := flags.Bool("json", false, "print the result of add as JSON instead of the table")
-	resolvConf := flags.String("resolv-conf", "", "file for the DNS configuration of the result of add")
+	var o options
+	o.add(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	list, err := cni.LoadDir(*confDir)
+	list, err := cni.LoadDir(o.confDir)
 	if err != nil {
 		return err
 	}
-	t := &tool{list: list, resolvConf: *resolvConf, runtime: cni.RuntimeConfig{IfName: *ifName}}
-	if t.runtime.Args, err = cni.ParseArgs(*cniArgs); err != nil {
+	t := &tool{list: list, resolvConf: o.resolvConf, runtime: cni.RuntimeConfig{IfName: o.ifName}}
+	if t.runtime.Args, err = cni.ParseArgs(o.args); err != nil {
 		return err
 	}
-	if err := json.Unmarshal([]byte(*capabilities), &t.runtime.Capabilities); err != nil {
+	if err := json.Unmarshal([]byte(o.capabilities), &t.runtime.Capabilities); err != nil {
 		return fmt.Errorf("-capabilities: %w", err)
 	}
 	var executor cni.Executor = cni.Processes{}
-	if *inProcess {
+	if o.inProcess {
 		executor = plugins.InProcess{}
 	}
-	config := cni.Config{Path: filepath.SplitList(*bin), Dir: *dir, Executor: t.record(executor)}
+	config := cni.Config{Path: filepath.SplitList(o.bin), Dir: o.dir, Executor: t.record(executor)}
 	if t.invoker, err = cni.New(config); err != nil {
 		return err
 	}
 	result, err := t.do(ctx, flags.Args())
-	if *asJSON && result != nil {
+	if o.asJSON && result != nil {
 		data, encodeErr := result.Encode(list.Version)
 		fmt.Fprintf(stdout, "%s\n", data)
 		return errors.Join(err, encodeErr)

@@ -311,13 +311,32 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestPrograms checks that the programs in the README are taken from files that are compiled, and
-// are short.
+// TestPrograms checks that the programs in the README and below docs/for are taken from files that are compiled,
+// and are short.
 func TestPrograms(t *testing.T) {
 	readme := read(t, "README.md")
-	programs := regexp.MustCompile("(?s)<!-- from ([^ ]+) -->\n```go\n(.*?)```\n").FindAllStringSubmatch(readme, -1)
-	if len(programs) != 3 || strings.Count(readme, "```go") != 3 {
-		t.Errorf("README.md has %d programs that say where they are from", len(programs))
+	if n := strings.Count(readme, "```go"); n != 3 {
+		t.Errorf("README.md has %d programs, want 3", n)
+	}
+	pages, err := filepath.Glob("docs/for/*.md")
+	if err != nil || len(pages) < 5 {
+		t.Fatalf("Glob(docs/for/*.md) = %v, %v, want at least 5 pages", pages, err)
+	}
+	for _, page := range append(pages, "README.md") {
+		checkPrograms(t, page)
+	}
+	if lines := strings.Count(readme, "\n"); lines > 160 {
+		t.Errorf("README.md has %d lines", lines)
+	}
+}
+
+// checkPrograms checks that each program in a page names the file that it is taken from.
+func checkPrograms(t *testing.T, page string) {
+	t.Helper()
+	text := read(t, page)
+	programs := regexp.MustCompile("(?s)<!-- from ([^ ]+) -->\n```go\n(.*?)```\n").FindAllStringSubmatch(text, -1)
+	if all := strings.Count(text, "```go"); len(programs) == 0 || len(programs) != all {
+		t.Errorf("%s has %d programs that say where they are from, want all %d, and one at least", page, len(programs), all)
 	}
 	for _, m := range programs {
 		source := read(t, m[1])
@@ -326,14 +345,11 @@ func TestPrograms(t *testing.T) {
 			found = found || strings.Contains(strings.ReplaceAll(source, "\n"+indent, "\n"), "\n"+m[2])
 		}
 		if !found {
-			t.Errorf("the program in README.md is not in %s:\n%s", m[1], m[2])
+			t.Errorf("the program in %s is not in %s:\n%s", page, m[1], m[2])
 		}
 		if lines := strings.Count(m[2], "\n"); lines > 40 {
 			t.Errorf("the program from %s has %d lines, more than 40", m[1], lines)
 		}
-	}
-	if lines := strings.Count(readme, "\n"); lines > 160 {
-		t.Errorf("README.md has %d lines", lines)
 	}
 }
 

@@ -92,6 +92,9 @@ func New(node string) *Metrics {
 	return m
 }
 
+// Describe sends the descriptors of the metrics, of those without a series too.
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) { m.registry.Describe(to) }
+
 // Count makes the series of running pods and containers those of a runtime.
 func (m *Metrics) Count(r Runtime) { m.runtime.Store(&r) }
 

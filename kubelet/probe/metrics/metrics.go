@@ -43,6 +43,12 @@ func New() *Metrics {
 	return m
 }
 
+// Describe sends the descriptors of the metrics, of those without a series too.
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	m.attempts.Describe(to)
+	m.took.Describe(to)
+}
+
 // Observe records an attempt; it is a probe.Config.Observe. As in Kubernetes, failed attempts are
 // counted but not timed.
 func (m *Metrics) Observe(pod *corev1.Pod, c *corev1.Container, kind probe.Kind, result string, took time.Duration) {
