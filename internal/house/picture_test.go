@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// box is a rectangle, in pixels.
+// box is a rectangle in pixels.
 type box struct{ x, y, w, h int }
 
 // words are a text of a class, which stays inside of a box.
@@ -16,7 +16,7 @@ type words struct {
 	text  string
 }
 
-// picture is what is drawn, in its order.
+// picture lists boxes, texts and arrows in the order in which they are drawn.
 type picture struct {
 	title string
 	boxes []box
@@ -43,7 +43,7 @@ func (p *picture) arrow(from, to box) {
 	p.lines = append(p.lines, fmt.Sprintf("M%d,%d H%d V%d H%d", begin, y1, (begin+end)/2, y2, end))
 }
 
-// colours are those of one way to look at a picture.
+// colours belong to one way to look at a picture.
 type colours struct{ text, code, page, box, edge, arrow string }
 
 var (

@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the pictures of the documents")
 
-// pictures are those of the documents, by their files.
+// pictures returns the pictures of the documents by their files.
 func pictures(t *testing.T) map[string]*picture {
 	return map[string]*picture{"docs/rooms.svg": drawRooms(t), "docs/path.svg": drawPath(t)}
 }

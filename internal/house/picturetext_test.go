@@ -108,7 +108,7 @@ func TestTextReads(t *testing.T) {
 	}
 }
 
-// luminance is that of WCAG 2, from 0 to 1.
+// luminance returns the relative luminance of WCAG 2, from 0 to 1.
 func luminance(c color.Color) float64 {
 	r, g, b, a := c.RGBA()
 	linear := func(v uint32) float64 {

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	// formatVerb is what fmt replaces by an argument, or by %.
+	// formatVerb matches a verb of a format, %% included.
 	formatVerb = regexp.MustCompile(`%[-+# 0-9.\[\]*]*[a-zA-Z%]`)
 	anyWord    = regexp.MustCompile(`\p{L}{2,}`)
 	// testers are the names that a testing.TB has.
