@@ -186,8 +186,9 @@ func TestRemoteHeaders(t *testing.T) {
 		"a password":              {nil, forged("Authorization", "Basic amFuZTpzM2NyZXQ="), 200, "jane system:authenticated X-Other"},
 		"a certificate and token": {named(c.clients, "joe"), forged("Authorization", "Bearer t0ken"), 200, "joe system:authenticated X-Other"},
 	} {
-		if code, body := c.get(t, test.certificate, test.headers); code != test.code || code == 200 && body != test.body {
-			t.Errorf("%s: GET = %d %s, want %d %s", name, code, body, test.code, test.body)
+		code, body := c.get(t, test.certificate, test.headers)
+		if code != test.code || code == 200 && body != test.body || code == 401 && !strings.Contains(body, `"reason":"Unauthorized"`) {
+			t.Errorf("%s: GET = %d %s, want %d %s and Unauthorized if 401", name, code, body, test.code, test.body)
 		}
 	}
 }

@@ -173,7 +173,7 @@ func TestStatusErrors(t *testing.T) {
 	}
 	for code, is := range map[int]func(error) bool{
 		401: apierrors.IsUnauthorized, 429: apierrors.IsTooManyRequests, 503: apierrors.IsServiceUnavailable,
-		307: func(err error) bool { return err != nil },
+		307: func(err error) bool { return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown },
 	} {
 		c := serve(t, client.Config{}, func(rw http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/elsewhere" {
@@ -183,8 +183,9 @@ func TestStatusErrors(t *testing.T) {
 			rw.WriteHeader(code)
 			io.WriteString(rw, "<html>not Kubernetes</html>")
 		})
-		if _, err := typed.Pods(c).Get(context.Background(), "default", "web"); !is(err) {
-			t.Errorf("Get answered with %d: %v, want the error of this status", code, err)
+		_, err := typed.Pods(c).Get(context.Background(), "default", "web")
+		if status, ok := errors.AsType[*apierrors.StatusError](err); !ok || status.ErrStatus.Code != int32(code) || !is(err) {
+			t.Errorf("Get answered with %d: %#v, want a StatusError of this code and its reason", code, err)
 		}
 	}
 }

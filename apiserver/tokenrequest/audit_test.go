@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -113,9 +114,10 @@ func TestShortenedIsWarnedOf(t *testing.T) {
 		var answer authenticationv1.TokenRequest
 		err = json.NewDecoder(response.Body).Decode(&answer)
 		response.Body.Close()
-		if err != nil || response.Header.Get("Warning") != want || *answer.Spec.ExpirationSeconds != 7200 {
-			t.Errorf("POST of %s = %v with the warning %q, %v, want 7200 seconds and the warning %q",
-				body, &answer.Spec, response.Header.Get("Warning"), err, want)
+		if err != nil || response.StatusCode != http.StatusCreated || response.Header.Get("Warning") != want ||
+			answer.Spec.ExpirationSeconds == nil || *answer.Spec.ExpirationSeconds != 7200 {
+			t.Errorf("POST of %s = %s %v with the warning %q, %v, want 201, 7200 seconds and the warning %q",
+				body, response.Status, &answer.Spec, response.Header.Get("Warning"), err, want)
 		}
 	}
 }

@@ -53,7 +53,10 @@ func TestLegacy(t *testing.T) {
 	token := h.signLegacy(t)
 	h.secret.Token = []byte(token)
 	h.want(t, "held", token, "")
-	u, _, _ := h.authenticator.Authenticate(bearing(token))
+	u, known, err := h.authenticator.Authenticate(bearing(token))
+	if u == nil || !known || err != nil {
+		t.Fatalf("Authenticate = %v, %t, %v, want a user, true, nil", u, known, err)
+	}
 	if u.Name != "system:serviceaccount:shop:web" || u.UID != "a1" || u.Extra != nil ||
 		!slices.Equal(u.Groups, []string{"system:serviceaccounts", "system:serviceaccounts:shop"}) {
 		t.Errorf("Authenticate = %+v, want system:serviceaccount:shop:web, UID a1, the groups of service accounts and no extra", u)

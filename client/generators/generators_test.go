@@ -80,6 +80,8 @@ func TestKinds(t *testing.T) {
 				t.Errorf("Run with restart %q = %+v, want a v1 Pod, for Never", restart, object)
 			}
 			check(object.Spec, object.Labels, restart)
+		default:
+			t.Errorf("Run with restart %q = %T, want a Deployment, a Job or a Pod", restart, object)
 		}
 	}
 }
