@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -190,12 +191,20 @@ func TestClientCertificates(t *testing.T) {
 		echo(w, r)
 	}))
 	other := webhooktest.Start(t, http.HandlerFunc(echo))
-	for name, c := range map[string]*tls.Config{
-		"none":    {RootCAs: server.Roots},
-		"another": {RootCAs: server.Roots, Certificates: other.TLS.Certificates},
+	for name, test := range map[string]struct {
+		config *tls.Config
+		alert  string
+	}{
+		"none":    {&tls.Config{RootCAs: server.Roots}, "remote error: tls: certificate required"},
+		"another": {&tls.Config{RootCAs: server.Roots, Certificates: other.TLS.Certificates}, "remote error: tls: unknown certificate authority"},
 	} {
-		if got, err := ask(t.Context(), start(t, webhook.Config{URL: server.URL, TLS: c}), "a"); err == nil || got != "" {
-			t.Errorf("ask with the client certificate %s = %q, %v, want an error", name, got, err)
+		before := server.Connections.Load()
+		got, err := ask(t.Context(), start(t, webhook.Config{URL: server.URL, TLS: test.config}), "a")
+		if err == nil || got != "" || !strings.Contains(err.Error(), test.alert) && !closed(err) {
+			t.Errorf("ask with the client certificate %s = %q, %v, want the error %q or that of a closed connection", name, got, err, test.alert)
+		}
+		if server.Connections.Load() == before {
+			t.Errorf("ask with the client certificate %s has not connected: %v", name, err)
 		}
 	}
 	if n := asked.Load(); n > 0 {
@@ -203,21 +212,31 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
+// closed reports whether err is the end of a connection that the server has closed.
+func closed(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) ||
+		strings.Contains(err.Error(), "http2: client conn") // net/http has no types for these
+}
+
 func TestNewRefuses(t *testing.T) {
-	for name, c := range map[string]webhook.Config{
-		"no URL":             {},
-		"http":               {URL: "http://example.com"},
-		"a path":             {URL: "/review"},
-		"no host":            {URL: "https:///review"},
-		"unparsable":         {URL: "https://jane:s3cret@exa mple.com:-1"},
-		"credentials":        {URL: "https://jane:s3cret@example.com"},
-		"negative timeout":   {URL: "https://example.com", Timeout: -1},
-		"two transports":     {URL: "https://example.com", TLS: &tls.Config{}, Transport: http.DefaultTransport},
-		"a token of lines":   {URL: "https://example.com", BearerToken: "s3cret\n"},
-		"a token with space": {URL: "https://example.com", BearerToken: "s3cret s3cret"},
+	const badURL, badToken = "the URL must be https://", "the bearer token has characters that no header can carry"
+	for name, test := range map[string]struct {
+		config webhook.Config
+		want   string
+	}{
+		"no URL":             {webhook.Config{}, badURL},
+		"http":               {webhook.Config{URL: "http://example.com"}, badURL},
+		"a path":             {webhook.Config{URL: "/review"}, badURL},
+		"no host":            {webhook.Config{URL: "https:///review"}, badURL},
+		"unparsable":         {webhook.Config{URL: "https://jane:s3cret@exa mple.com:-1"}, "the URL cannot be parsed"},
+		"credentials":        {webhook.Config{URL: "https://jane:s3cret@example.com"}, "the URL has credentials in it"},
+		"negative timeout":   {webhook.Config{URL: "https://example.com", Timeout: -1}, "the timeout is negative"},
+		"two transports":     {webhook.Config{URL: "https://example.com", TLS: &tls.Config{}, Transport: http.DefaultTransport}, "both a transport and TLS are set"},
+		"a token of lines":   {webhook.Config{URL: "https://example.com", BearerToken: "s3cret\n"}, badToken},
+		"a token with space": {webhook.Config{URL: "https://example.com", BearerToken: "s3cret s3cret"}, badToken},
 	} {
-		if _, err := webhook.New(c); err == nil || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("New with %s = %v, want an error without s3cret", name, err)
+		if _, err := webhook.New(test.config); err == nil || err.Error() != test.want {
+			t.Errorf("New with %s = %v, want %s", name, err, test.want)
 		}
 	}
 }
