@@ -45,8 +45,10 @@ func TestSet(t *testing.T) {
 
 	var status corev1.NodeStatus
 	s.Report(&status)
-	if len(status.RuntimeHandlers) != 2 || !*status.RuntimeHandlers[0].Features.UserNamespaces || !*status.RuntimeHandlers[0].Features.RecursiveReadOnlyMounts ||
-		*status.RuntimeHandlers[1].Features.UserNamespaces || !*status.Features.SupplementalGroupsPolicy {
+	is := func(b *bool, want bool) bool { return b != nil && *b == want }
+	if h := status.RuntimeHandlers; len(h) != 2 || h[0].Features == nil || h[1].Features == nil || status.Features == nil ||
+		!is(h[0].Features.UserNamespaces, true) || !is(h[0].Features.RecursiveReadOnlyMounts, true) ||
+		!is(h[1].Features.UserNamespaces, false) || !is(h[1].Features.RecursiveReadOnlyMounts, false) || !is(status.Features.SupplementalGroupsPolicy, true) {
 		t.Errorf("Report gives %v, want two handlers, only the first with user namespaces and recursive mounts, and the policy of groups",
 			&status)
 	}

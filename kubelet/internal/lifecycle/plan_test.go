@@ -325,9 +325,9 @@ func TestPlanRejection(t *testing.T) {
 	m.Rejection.DisruptionMessage = "room for another one"
 	state = parse(t, "s0! | a0@s0:exit137 side0@s0:exit0 b0@s0:exit1")
 	o := Observation{Pod: pod, State: state, Decision: Plan(pod, state, m, t0), Now: t0}
-	if status := o.Status(); findCondition(&status, corev1.DisruptionTarget).Message != "room for another one" {
-		t.Errorf("DisruptionTarget in the status is %v, want the message \"room for another one\"",
-			findCondition(&status, corev1.DisruptionTarget))
+	status := o.Status()
+	if c := conditionOf(&status, corev1.DisruptionTarget); c.Status != corev1.ConditionTrue || c.Message != "room for another one" {
+		t.Errorf("DisruptionTarget in the status is %+v, want True and the message \"room for another one\"", c)
 	}
 	for _, text := range []string{"", "s0! |", "s0! | a0@s0:exit0 b0@s0:exit1", "s0 | a0@s0:exit0"} {
 		if d := Plan(pod, parse(t, text), m, t0); d.CreateSandbox || len(d.Start) > 0 || !d.Finished {
@@ -403,7 +403,7 @@ func TestEphemeralStatus(t *testing.T) {
 	}
 	one := func(s corev1.PodStatus) corev1.ContainerStatus {
 		t.Helper()
-		if len(s.EphemeralContainerStatuses) != 1 || s.Phase != corev1.PodRunning || findCondition(&s, corev1.PodReady).Status != corev1.ConditionTrue {
+		if len(s.EphemeralContainerStatuses) != 1 || s.Phase != corev1.PodRunning || conditionOf(&s, corev1.PodReady).Status != corev1.ConditionTrue {
 			t.Fatalf("the status is %v, want one ephemeral container, Running and Ready", &s)
 		}
 		return s.EphemeralContainerStatuses[0]

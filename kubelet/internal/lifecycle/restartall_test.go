@@ -184,7 +184,7 @@ func TestRestartAllStatus(t *testing.T) {
 				t.Errorf("%s: %s ended: %+v", step.state, got.Name, last)
 			}
 		}
-		if step.count > 0 && findCondition(&status, corev1.PodInitialized).Status != corev1.ConditionTrue {
+		if step.count > 0 && conditionOf(&status, corev1.PodInitialized).Status != corev1.ConditionTrue {
 			t.Errorf("%s: the pod is not initialized any more", step.state)
 		}
 		pod = pod.DeepCopy()

@@ -15,6 +15,14 @@ func observe(t *testing.T, pod *corev1.Pod, state string) (*Observation, corev1.
 	return o, o.Status()
 }
 
+// conditionOf returns a condition of a status; where there is none, one without a type.
+func conditionOf(status *corev1.PodStatus, kind corev1.PodConditionType) corev1.PodCondition {
+	if c := findCondition(status, kind); c != nil {
+		return *c
+	}
+	return corev1.PodCondition{}
+}
+
 func TestPhase(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -88,12 +96,12 @@ func TestReadinessGate(t *testing.T) {
 	pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "gate"}}
 	const state = "s0! | a0@s0:run b0@s0:run"
 	_, status := observe(t, pod, state)
-	if c := findCondition(&status, corev1.PodReady); c.Status != corev1.ConditionFalse || c.Reason != "ReadinessGatesNotReady" {
+	if c := conditionOf(&status, corev1.PodReady); c.Status != corev1.ConditionFalse || c.Reason != "ReadinessGatesNotReady" {
 		t.Errorf("closed: %+v", c)
 	}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: "gate", Status: corev1.ConditionTrue}}
 	_, status = observe(t, pod, state)
-	if c := findCondition(&status, corev1.PodReady); c.Status != corev1.ConditionTrue {
+	if c := conditionOf(&status, corev1.PodReady); c.Status != corev1.ConditionTrue {
 		t.Errorf("open: %+v", c)
 	}
 }
@@ -152,10 +160,10 @@ func TestMergeKeepsWhatOthersWrote(t *testing.T) {
 	if got.Phase != corev1.PodFailed || got.Reason != "Evicted" || got.NominatedNodeName != "n" {
 		t.Errorf("MergeStatus(&api, &mine, t0) = %v, want Failed, Evicted and nominated for n", &got)
 	}
-	if findCondition(&got, "theirs").Status != corev1.ConditionTrue {
-		t.Error("another's condition was written")
+	if c := conditionOf(&got, "theirs"); c.Status != corev1.ConditionTrue {
+		t.Errorf("MergeStatus(&api, &mine, t0) has the condition %+v, want theirs as it was, True", c)
 	}
-	if !findCondition(&got, corev1.PodReady).LastTransitionTime.Time.Equal(t0) {
-		t.Error("a condition that did not turn has a new transition time")
+	if c := conditionOf(&got, corev1.PodReady); c.Status != corev1.ConditionTrue || !c.LastTransitionTime.Time.Equal(t0) {
+		t.Errorf("MergeStatus(&api, &mine, t0) has the condition %+v, want Ready, True since %v: it did not turn", c, t0)
 	}
 }

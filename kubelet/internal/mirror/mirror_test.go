@@ -301,8 +301,8 @@ func TestOthersStay(t *testing.T) {
 		r.static.Put(staticPod("web", "h", corev1.PodRunning))
 		time.Sleep(time.Minute)
 		r.settle()
-		if pod := r.api.get("default/web"); pod.UID != "other" || r.api.writes > 0 {
-			t.Errorf("%+v after %d writes", pod, r.api.writes)
+		if pod := r.api.get("default/web"); pod == nil || pod.UID != "other" || r.api.writes > 0 {
+			t.Fatalf("the pod is %v after %d writes, want the UID other and no write", pod, r.api.writes)
 		}
 		other = r.api.get("default/web").DeepCopy()
 		other.DeletionTimestamp = &metav1.Time{Time: time.Now()}
@@ -311,7 +311,7 @@ func TestOthersStay(t *testing.T) {
 		r.api.mu.Unlock()
 		time.Sleep(time.Minute)
 		r.settle()
-		if pod := r.api.get("default/web"); pod.Annotations[corev1.MirrorPodAnnotationKey] != "h" {
+		if pod := r.api.get("default/web"); pod == nil || pod.Annotations[corev1.MirrorPodAnnotationKey] != "h" {
 			t.Errorf("the pod is %v, want the mirror pod with the hash h", pod)
 		}
 	})
