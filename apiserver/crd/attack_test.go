@@ -68,7 +68,7 @@ func TestSchemaChangesInMidList(t *testing.T) {
 	old := decode[apiextensions.CustomResourceDefinition](t, a.do("GET", definitions+"/widgets.example.com", ""))
 	body := strings.Replace(widgets(changed, ""), `"metadata":{`, `"metadata":{"resourceVersion":"`+old.ResourceVersion+`",`, 1)
 	a.want(a.do("PUT", definitions+"/widgets.example.com", body), 200, "")
-	a.eventually(func() bool { return strings.Contains(a.do("GET", path+"/w0", "").body, `"new":7`) })
+	a.until(path+"/w0", "the new default 7", func(got answer) bool { return strings.Contains(got.body, `"new":7`) })
 	rest := decode[page](t, a.do("GET", path+"?continue="+first.Metadata.Continue, ""))
 	if len(first.Items) != 4 || len(rest.Items) != 6 {
 		t.Errorf("pages of %d and %d", len(first.Items), len(rest.Items))
@@ -202,8 +202,8 @@ func TestManyComeAndGo(t *testing.T) {
 			})
 		}
 		all.Wait()
-		a.eventually(func() bool { return strings.Contains(a.do("GET", definitions, "").body, `"items":[]`) })
-		a.eventually(func() bool { return !strings.Contains(a.do("GET", "/apis", "").body, "example.com") })
+		a.until(definitions, "no definition", func(got answer) bool { return strings.Contains(got.body, `"items":[]`) })
+		a.until("/apis", "200 without the group example.com", func(got answer) bool { return got.code == 200 && !strings.Contains(got.body, "example.com") })
 	}
 	measure := func() (int, uint64) {
 		for range 3 {
@@ -216,7 +216,15 @@ func TestManyComeAndGo(t *testing.T) {
 	round()
 	goroutines, heap := measure()
 	round()
-	a.eventually(func() bool { now, _ := measure(); return now <= goroutines+2 })
+	for end := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+		now, _ := measure()
+		if now <= goroutines+2 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines are left after %v, want at most the %d of before and 2 more", now, patience, goroutines)
+		}
+	}
 	if _, now := measure(); now > heap+16<<20 {
 		t.Errorf("%d MB are left of %d", now>>20, heap>>20)
 	}

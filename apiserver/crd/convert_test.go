@@ -303,7 +303,7 @@ func TestConversionFails(t *testing.T) {
 	a.want(a.do("GET", "/api/v1/namespaces", ""), 200, "")
 	// The definition and its objects can be deleted.
 	a.want(a.do("DELETE", definitions+"/lamps.example.com", ""), 200, "")
-	a.await("lamps.example.com", func(d *apiextensions.CustomResourceDefinition) bool { return d == nil })
+	a.await("lamps.example.com", "deleted", func(d *apiextensions.CustomResourceDefinition) bool { return d == nil })
 }
 
 // TestConversionChanges: the webhook and the storage version change while the server runs.
@@ -317,9 +317,9 @@ func TestConversionChanges(t *testing.T) {
 		a.want(a.do("PUT", definitions+"/lamps.example.com", body), 200, "")
 	}
 	put(lamps(`{"url":"https://127.0.0.1:1"}`))
-	a.eventually(func() bool { return a.do("GET", lampsV2+"/one", "").code == 500 })
+	a.untilCode(lampsV2+"/one", 500)
 	put(lampsIn(h.config(), "v2", true))
-	a.eventually(func() bool { return a.do("GET", lampsV2+"/one", "").code == 200 })
+	a.untilCode(lampsV2+"/one", 200)
 	// Objects that were stored in the former version are converted for requests in the new one.
 	a.want(a.do("POST", lampsV2, lamp("v2", "two", `{"b":"y"}`)), 201, `"db":"v2"`)
 	h.took()
@@ -338,7 +338,7 @@ func TestConversionChanges(t *testing.T) {
 		t.Error(now.Status.StoredVersions)
 	}
 	put(strings.Replace(lampsIn(h.config(), "v2", false), `"conversionReviewVersions":["v1"]`, `"conversionReviewVersions":["v7","v1beta1","v1"]`, 1))
-	a.eventually(func() bool { return a.do("GET", lampsV1, "").code == 404 })
+	a.untilCode(lampsV1, 404)
 	h.Close()
 	for _, name := range []string{"one", "two"} {
 		a.want(a.do("GET", lampsV2+"/"+name, ""), 200, "")
@@ -400,12 +400,12 @@ func TestConversionValidated(t *testing.T) {
 	// A bundle that cannot be read keeps a definition from being established, and an established one from being changed.
 	bad := lamps(`{"url":"https://127.0.0.1:1","caBundle":"eA=="}`)
 	a.want(a.do("POST", definitions, bad), 201, "")
-	a.await("lamps.example.com", func(d *apiextensions.CustomResourceDefinition) bool {
+	a.await("lamps.example.com", "not established, with an invalid CA bundle", func(d *apiextensions.CustomResourceDefinition) bool {
 		c := condition(d, "Established")
 		return c.Status == "False" && c.Reason == "InvalidCABundle" && c.Message == "The conversion webhook CABundle is invalid"
 	})
 	a.want(a.do("PATCH", definitions+"/lamps.example.com", `{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":null}}}}}`, merge), 200, "")
-	a.await("lamps.example.com", func(d *apiextensions.CustomResourceDefinition) bool {
+	a.await("lamps.example.com", "established", func(d *apiextensions.CustomResourceDefinition) bool {
 		return condition(d, "Established").Status == "True"
 	})
 	a.want(a.do("PATCH", definitions+"/lamps.example.com", `{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":"eA=="}}}}}`, merge), 422,

@@ -121,38 +121,47 @@ func (a *api) want(got answer, code int, text string) answer {
 func (a *api) install(body string) {
 	a.t.Helper()
 	name := decode[apiextensions.CustomResourceDefinition](a.t, a.want(a.do("POST", definitions, body), 201, "")).Name
-	a.await(name, func(d *apiextensions.CustomResourceDefinition) bool {
-		return d != nil && condition(d, "Established").Status == "True"
+	a.await(name, "established", func(d *apiextensions.CustomResourceDefinition) bool {
+		return condition(d, "Established").Status == "True"
 	})
 }
 
 // await waits until a definition is as it should be; nil is deleted.
-func (a *api) await(name string, ok func(*apiextensions.CustomResourceDefinition) bool) {
+func (a *api) await(name, want string, ok func(*apiextensions.CustomResourceDefinition) bool) {
 	a.t.Helper()
-	var last answer
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		last = a.do("GET", definitions+"/"+name, "")
-		if last.code == 404 && ok(nil) {
-			return
-		}
-		if last.code == 200 && ok(decode[apiextensions.CustomResourceDefinition](a.t, last)) {
-			return
-		}
-	}
-	a.t.Fatalf("%s is %s", name, last.body)
+	a.until(definitions+"/"+name, want, func(got answer) bool {
+		return got.code == 404 && ok(nil) || got.code == 200 && ok(decode[apiextensions.CustomResourceDefinition](a.t, got))
+	})
 }
 
-// eventually waits until ok returns true.
-func (a *api) eventually(ok func() bool) {
+// patience is how long a test waits for what must come.
+const patience = 30 * time.Second
+
+// until sends GET requests of a path until the response is as it should be.
+func (a *api) until(path, want string, ok func(answer) bool) {
 	a.t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+		got := a.do("GET", path, "")
+		if ok(got) {
+			return
+		}
 		if time.Now().After(end) {
-			a.t.Fatal("it does not happen")
+			a.t.Fatalf("GET %s = %d %s after %v, want %s", path, got.code, got.body, patience, want)
 		}
 	}
 }
 
+// untilCode sends GET requests of a path until the response has the code.
+func (a *api) untilCode(path string, code int) {
+	a.t.Helper()
+	a.until(path, fmt.Sprint(code), func(got answer) bool { return got.code == code })
+}
+
+// condition returns a condition of a definition; nil has none.
 func condition(d *apiextensions.CustomResourceDefinition, name string) apiextensions.CustomResourceDefinitionCondition {
+	if d == nil {
+		return apiextensions.CustomResourceDefinitionCondition{}
+	}
 	for _, c := range d.Status.Conditions {
 		if c.Type == name {
 			return c
@@ -297,7 +306,7 @@ func TestScaleKeepsOwners(t *testing.T) {
 	a.want(a.do("POST", v2+"?fieldManager=old", strings.Replace(widget("a", `{"one":1,"two":2,"x":"y"}`), "/v1", "/v2", 1)), 201, "")
 	d := decode[apiextensions.CustomResourceDefinition](t, a.do("GET", definitions+"/widgets.example.com", ""))
 	a.want(a.do("PUT", definitions+"/widgets.example.com", definition(false, `,"resourceVersion":"`+d.ResourceVersion+`"`)), 200, "")
-	a.eventually(func() bool { return a.do("GET", v2, "").code == 404 })
+	a.untilCode(v2, 404)
 	a.want(a.do("PATCH", path+"/a/scale?fieldManager=new", `{"spec":{"replicas":3}}`, "Content-Type: application/merge-patch+json"), 200, `"replicas":3`)
 	got := decode[struct{ Metadata metav1.ObjectMeta }](t, a.want(a.do("GET", path+"/a", ""), 200, `"one":3`))
 	var all []string
@@ -330,13 +339,13 @@ func TestDelete(t *testing.T) {
 	}
 	a.want(a.do("POST", path, strings.Replace(widget("kept", `{"size":1}`), `"name"`, `"finalizers":["example.com/keep"],"name"`, 1)), 201, "")
 	a.want(a.do("DELETE", definitions+"/widgets.example.com", ""), 200, "customresourcecleanup.apiextensions.k8s.io")
-	a.await("widgets.example.com", func(d *apiextensions.CustomResourceDefinition) bool {
-		return d != nil && condition(d, "Terminating").Reason == "InstanceDeletionInProgress" && a.do("POST", path, widget("late", `{"size":1}`)).code == 405
+	a.await("widgets.example.com", "terminating, with its objects not created any more", func(d *apiextensions.CustomResourceDefinition) bool {
+		return condition(d, "Terminating").Reason == "InstanceDeletionInProgress" && a.do("POST", path, widget("late", `{"size":1}`)).code == 405
 	})
 	a.want(a.do("POST", path, widget("late", `{"size":1}`)), 405, "create not allowed while custom resource definition is terminating")
 	a.want(a.do("PATCH", path+"/kept", `{"metadata":{"finalizers":null}}`, "Content-Type: application/merge-patch+json"), 200, "")
-	a.await("widgets.example.com", func(d *apiextensions.CustomResourceDefinition) bool { return d == nil })
-	a.eventually(func() bool { return a.do("GET", path, "").code == 404 })
+	a.await("widgets.example.com", "deleted", func(d *apiextensions.CustomResourceDefinition) bool { return d == nil })
+	a.untilCode(path, 404)
 	a.install(widgets(widgetSchema, ""))
 	if list := a.do("GET", "/apis/example.com/v1/widgets", ""); !strings.Contains(list.body, `"items":[]`) {
 		t.Errorf("objects have outlived their definition: %s", list.body)
@@ -348,13 +357,13 @@ func TestNames(t *testing.T) {
 	a.install(widgets(widgetSchema, ""))
 	other := define("gadgets", "Widget", widgetSchema, "")
 	a.want(a.do("POST", definitions, other), 201, "")
-	a.await("gadgets.example.com", func(d *apiextensions.CustomResourceDefinition) bool {
+	a.await("gadgets.example.com", "refused because of its ListKind", func(d *apiextensions.CustomResourceDefinition) bool {
 		c := condition(d, "NamesAccepted")
 		return c.Status == "False" && c.Reason == "ListKindConflict" && c.Message == `"WidgetList" is already in use`
 	})
 	a.want(a.do("GET", "/apis/example.com/v1/gadgets", ""), 404, "")
 	a.want(a.do("DELETE", definitions+"/widgets.example.com", ""), 200, "")
-	a.await("gadgets.example.com", func(d *apiextensions.CustomResourceDefinition) bool {
+	a.await("gadgets.example.com", "established", func(d *apiextensions.CustomResourceDefinition) bool {
 		return condition(d, "Established").Status == "True"
 	})
 	a.want(a.do("GET", "/apis/example.com/v1/gadgets", ""), 200, "WidgetList")

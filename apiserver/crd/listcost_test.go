@@ -35,7 +35,7 @@ func TestListsOfLongDefaults(t *testing.T) {
 		}
 		return int(size)
 	}
-	a.eventually(func() bool { return len(a.do("GET", at+"/t0", "").body) >= long }) // until the definition is served
+	a.until(at+"/t0", fmt.Sprintf("the new default of %d bytes", long), func(got answer) bool { return len(got.body) >= long })
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
