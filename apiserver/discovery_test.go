@@ -38,6 +38,9 @@ func TestDiscovery(t *testing.T) {
 		t.Errorf("/api/v1: %s %s", core.GroupVersion, got)
 	}
 	apps := into[metav1.APIResourceList](t, a.do("GET", "/apis/apps/v1", ""))
+	if len(apps.APIResources) < 2 {
+		t.Fatalf("GET /apis/apps/v1 = %+v, want two resources", apps)
+	}
 	if s := apps.APIResources[1]; s.Name != "deployments/scale" || s.Group != "autoscaling" || s.Kind != "Scale" {
 		t.Errorf("scale: %+v", s)
 	}
@@ -59,8 +62,12 @@ func TestAggregatedDiscovery(t *testing.T) {
 		t.Errorf("content type %q", media)
 	}
 	list := into[apidiscovery.APIGroupDiscoveryList](t, got)
+	if len(list.Items) == 0 || len(list.Items[0].Versions) == 0 || len(list.Items[0].Versions[0].Resources) == 0 {
+		t.Fatalf("GET /apis = %s, want a group with a version and a resource", got.body)
+	}
 	r := list.Items[0].Versions[0].Resources[0]
-	if list.Items[0].Name != "apps" || r.Resource != "deployments" || r.ResponseKind.Kind != "Deployment" || r.Scope != "Namespaced" || r.SingularResource != "deployment" || r.Subresources[0].ResponseKind.Group != "autoscaling" {
+	if list.Items[0].Name != "apps" || r.Resource != "deployments" || r.ResponseKind == nil || r.ResponseKind.Kind != "Deployment" || r.Scope != "Namespaced" || r.SingularResource != "deployment" ||
+		len(r.Subresources) == 0 || r.Subresources[0].ResponseKind == nil || r.Subresources[0].ResponseKind.Group != "autoscaling" {
 		t.Errorf("GET /apis = %v, want apps first with the namespaced deployments of kind Deployment and an autoscaling subresource", list)
 	}
 	again := a.do("GET", "/apis", "", accept, "If-None-Match: "+got.header.Get("ETag"))
@@ -68,7 +75,7 @@ func TestAggregatedDiscovery(t *testing.T) {
 		t.Errorf("with its ETag: %d %s", again.code, again.body)
 	}
 	core := into[apidiscovery.APIGroupDiscoveryList](t, a.do("GET", "/api", "", accept))
-	if len(core.Items) != 1 || core.Items[0].Name != "" || len(core.Items[0].Versions[0].Resources) != 3 {
+	if len(core.Items) != 1 || core.Items[0].Name != "" || len(core.Items[0].Versions) != 1 || len(core.Items[0].Versions[0].Resources) != 3 {
 		t.Errorf("core: %+v", core)
 	}
 }

@@ -114,6 +114,14 @@ func served(t *testing.T, rules string, requests func(s *apiservertest.Server), 
 	return lines
 }
 
+// need ends the test unless there are n lines.
+func need(t *testing.T, lines []line, n int) {
+	t.Helper()
+	if len(lines) != n {
+		t.Fatalf("the log has %d lines, want %d: %+v", len(lines), n, lines)
+	}
+}
+
 func do(t *testing.T, client *http.Client, method, url, body string, headers ...string) http.Header {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -148,9 +156,7 @@ func TestMetadata(t *testing.T) {
 		}
 		do(t, s.As("joe"), "GET", s.URL+path+"/a", "")
 	})
-	if len(lines) != 4 {
-		t.Fatalf("%d lines: %+v", len(lines), lines)
-	}
+	need(t, lines, 4)
 	received, complete, refused := lines[0], lines[1], lines[3]
 	if received.Stage != "RequestReceived" || complete.Stage != "ResponseComplete" || received.AuditID != "mine" || complete.AuditID != "mine" || refused.AuditID == "mine" || refused.AuditID == "" {
 		t.Errorf("the lines are %+v, want RequestReceived and ResponseComplete of ID mine first, and another ID in the fourth", lines)
@@ -198,9 +204,7 @@ func TestBodies(t *testing.T) {
 		do(t, s.Client(), "GET", s.URL+path, "", "Accept: "+proto)
 		do(t, s.Client(), "PATCH", s.URL+path+"/a", `{"data":{"k":"w"}}`, "Content-Type: application/merge-patch+json")
 	})
-	if len(lines) != 4 {
-		t.Fatalf("%d lines: %+v", len(lines), lines)
-	}
+	need(t, lines, 4)
 	data := func(o map[string]any) any { d, _ := o["data"].(map[string]any); return d["k"] }
 	if l := lines[0]; data(l.RequestObject) != "v" || data(l.ResponseObject) != "v" {
 		t.Errorf("YAML: %+v", l)
@@ -248,6 +252,7 @@ func TestPluginsAnnotate(t *testing.T) {
 		do(t, s.Client(), "PUT", s.URL+path+"/a", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"v"}}`)
 		do(t, s.Client(), "DELETE", s.URL+path+"/a?gracePeriodSeconds=5", "")
 	}, apiservertest.WithAdmission(annotates{}))
+	need(t, lines, 3)
 	for i, want := range []string{"*v1.CreateOptions", "*v1.UpdateOptions", "*v1.DeleteOptions"} {
 		if got := lines[i].Annotations; got["example.com/options"] != want || got["authorization.k8s.io/decision"] != "allow" {
 			t.Errorf("%s: %v, want %s", lines[i].Verb, got, want)
@@ -285,6 +290,7 @@ func TestDeprecatedVersions(t *testing.T) {
 		do(t, s.Client(), "GET", s.URL+classes+"/none", "", "Accept: text/plain")
 		do(t, s.Client(), "PUT", s.URL+classes, "")
 	}, old)
+	need(t, lines, 4)
 	for i, want := range []string{"", "true 1.25", "true 1.25", ""} {
 		got := strings.TrimSpace(lines[i].Annotations["k8s.io/deprecated"] + " " + lines[i].Annotations["k8s.io/removed-release"])
 		if got != want {
@@ -297,6 +303,7 @@ func TestImpersonation(t *testing.T) {
 	lines := served(t, "omitStages: [RequestReceived]\nrules: [{level: Metadata}]", func(s *apiservertest.Server) {
 		do(t, s.Client(), "GET", s.URL+path, "", "Impersonate-User: jane", "Impersonate-Group: dev")
 	})
+	need(t, lines, 1)
 	if l := lines[0]; l.User.Username != "admin" || l.ImpersonatedUser.Username != "jane" || !slices.Contains(l.ImpersonatedUser.Groups, "dev") {
 		t.Errorf("the line is %+v, want the user admin as jane of the group dev", l)
 	}

@@ -82,9 +82,7 @@ func TestEveryStageAnnotates(t *testing.T) {
 			return authz.Allow, "RBAC: " + a.User.Name + " may " + a.Verb, nil
 		})),
 		apiservertest.WithConfig(func(c *apiserver.Config) { c.Initializers = pending{} }))
-	if len(lines) != 4 {
-		t.Fatalf("%d lines: %+v", len(lines), lines)
-	}
+	need(t, lines, 4)
 	const stages = "initializers.admission.k8s.io/"
 	for i, want := range []struct{ verb, stage, who, options string }{
 		{"create", "pending", "sidecar.example.com,check.example.com", "*v1.CreateOptions"},
@@ -130,6 +128,7 @@ func TestRefusedClients(t *testing.T) {
 			do(t, s.Anonymous(), "GET", s.URL+path, "", header)
 		}
 	}, apiservertest.WithAuthenticator(refuses))
+	need(t, lines, 4)
 	for i, want := range []struct{ message, list string }{
 		{"Authentication failed, no credentials provided", ""},
 		{"Authentication failed, attempted: bearer", "revoked"},
@@ -153,6 +152,7 @@ func TestAuthorizerFails(t *testing.T) {
 	}, apiservertest.WithAuthorizer(authz.Func(func(context.Context, authz.Attributes) (authz.Decision, string, error) {
 		return authz.NoOpinion, "", errors.New("webhook is away")
 	})))
+	need(t, lines, 1)
 	l := lines[0]
 	if _, decided := l.Annotations["authorization.k8s.io/decision"]; decided || l.Annotations["authorization.k8s.io/reason"] != "internal error" || l.ResponseStatus.Code != 500 {
 		t.Errorf("the line is %+v, want code 500, no decision and the reason %q", l, "internal error")
