@@ -3,6 +3,7 @@ package kubelet_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -400,15 +401,15 @@ func TestShutdownOfNothing(t *testing.T) {
 func TestAdmissionConfig(t *testing.T) {
 	inBubble(t, memruntime.Config{}, func(t *testing.T, r *rig) {
 		r.stop = func() {}
-		for _, change := range []func(*kubelet.Config){
-			func(c *kubelet.Config) { c.AllowedUnsafeSysctls = []string{"vm.swappiness"} },
-			func(c *kubelet.Config) { c.Shutdown.CriticalPods = time.Second },
+		for want, change := range map[string]func(*kubelet.Config){
+			`the sysctls "vm.swappiness" are not known to be namespaced`:              func(c *kubelet.Config) { c.AllowedUnsafeSysctls = []string{"vm.swappiness"} },
+			"the grace period of critical pods 1s is longer than that of all pods 0s": func(c *kubelet.Config) { c.Shutdown.CriticalPods = time.Second },
 		} {
 			config := r.config
 			change(&config)
-			if _, err := kubelet.New(config); err == nil {
-				t.Errorf("New with AllowedUnsafeSysctls %q and Shutdown %+v = nil, want an error",
-					config.AllowedUnsafeSysctls, config.Shutdown)
+			if _, err := kubelet.New(config); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("New with AllowedUnsafeSysctls %q and Shutdown %+v = %v, want an error with %q",
+					config.AllowedUnsafeSysctls, config.Shutdown, err, want)
 			}
 		}
 	})

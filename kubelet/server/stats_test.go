@@ -110,8 +110,9 @@ func TestSummaryVolumes(t *testing.T) {
 		}
 	})
 	k.runtime.stats = []*runtimeapi.ContainerStats{used("uid-web", "c", 1, time.Unix(1_800_000_000, 0), 1e9, 3<<20)}
-	if pod := k.summary().Pods[0]; len(pod.Volumes) != 2 || pod.Volumes[0].Claim.Name != "data" || pod.Volumes[0].UsedBytes != 5 {
-		t.Errorf("the volumes are %+v, want two, the first of the claim data with 5 bytes used", pod.Volumes)
+	if s := k.summary(); len(s.Pods) != 1 || len(s.Pods[0].Volumes) != 2 || s.Pods[0].Volumes[0].Claim == nil ||
+		s.Pods[0].Volumes[0].Claim.Name != "data" || s.Pods[0].Volumes[0].UsedBytes != 5 {
+		t.Errorf("the pods are %+v, want one with two volumes, the first of the claim data with 5 bytes used", s.Pods)
 	}
 	answer := k.ask("GET", "root", "/stats/summary")
 	text, err := io.ReadAll(answer.Body)
