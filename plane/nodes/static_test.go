@@ -62,19 +62,19 @@ func TestStaticPods(t *testing.T) {
 			return list[0]
 		}
 		first := get()
-		if first == nil || first.Name != "web-node-1" || first.Spec.NodeName != "node-1" || first.Status.Phase != corev1.PodRunning ||
+		if first == nil || first.Name != "web-node-1" || first.Spec.NodeName != "node-1" || first.Status.Phase != corev1.PodRunning || len(first.Status.ContainerStatuses) != 1 ||
 			first.Status.ContainerStatuses[0].State.Running == nil || first.Spec.Priority == nil || first.Spec.ServiceAccountName != "" || first.Labels["app"] != "web" {
 			t.Fatalf("the pod is %+v, want web-node-1 with app=web, Running on node-1, with a priority and no service account", first)
 		}
-		if again := get(); again.ResourceVersion != first.ResourceVersion {
-			t.Errorf("written without a change: %+v, was %+v", again.Status, first.Status)
+		if again := get(); again == nil || again.ResourceVersion != first.ResourceVersion {
+			t.Errorf("without a change the pod is %v, want that it was not written since %v", again, first)
 		}
 		node, err := typed.Nodes(p.Client()).Get(t.Context(), "", "node-1")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if owner := first.OwnerReferences[0]; owner.UID != node.UID || owner.Kind != "Node" || !*owner.Controller {
-			t.Errorf("owner %+v", owner)
+		if owners := first.OwnerReferences; len(owners) != 1 || owners[0].UID != node.UID || owners[0].Kind != "Node" || owners[0].Controller == nil || !*owners[0].Controller {
+			t.Errorf("the owners are %+v, want only the controller node-1 of the UID %s", owners, node.UID)
 		}
 		log, _, err := p.Client().Stream(t.Context(), client.Request{Method: http.MethodGet, Path: "/api/v1/namespaces/default/pods/web-node-1/log"})
 		if err != nil {
@@ -87,11 +87,14 @@ func TestStaticPods(t *testing.T) {
 		container := first.Status.ContainerStatuses[0].ContainerID
 		for _, options := range []metav1.DeleteOptions{{}, {GracePeriodSeconds: new(int64)}} {
 			before := get()
+			if before == nil {
+				t.Fatalf("before the deletion with %+v there is no pod, want web-node-1", options)
+			}
 			if err := pods.Delete(t.Context(), "default", "web-node-1", options); err != nil {
 				t.Fatal(err)
 			}
 			after := get()
-			if after == nil || after.UID == before.UID || after.DeletionTimestamp != nil || after.Status.ContainerStatuses[0].ContainerID != container ||
+			if after == nil || after.UID == before.UID || after.DeletionTimestamp != nil || len(after.Status.ContainerStatuses) != 1 || after.Status.ContainerStatuses[0].ContainerID != container ||
 				!after.Status.StartTime.Equal(first.Status.StartTime) {
 				t.Fatalf("after the deletion the pod is %+v, want another UID, no deletion, the container %s and the start at %v",
 					after, container, first.Status.StartTime)
