@@ -73,29 +73,33 @@ func TestServe(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	served, ended := make(chan error, 1), make(chan error, 1)
 	go func() { served <- serve(ctx, file) }()
+	wait, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	for {
-		if _, err := os.Stat(file); err == nil {
+		_, err := os.Stat(file)
+		if err == nil {
 			break
 		}
 		select {
 		case err := <-served:
-			t.Fatal(err)
+			t.Fatalf("serve = %v before it has written %s, want that it serves", err, file)
+		case <-wait.Done():
+			t.Fatalf("serve has not written %s within a minute: %v", file, err)
 		case <-time.After(time.Millisecond):
 		}
 	}
 	api := connect(t, file)
 	defer api.Close()
 	lamps := client.For(api, lampKind)
-	wait, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for {
+	for last := error(nil); ; {
 		_, err := lamps.Create(wait, &Lamp{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "hall"}, Spec: Light{Lit: true}})
 		if err == nil {
 			break
 		}
 		if wait.Err() != nil {
-			t.Fatal(err)
+			t.Fatalf("Create(hall) = %v after a minute, %v before that, want nil", err, last)
 		}
+		last = err
 		time.Sleep(5 * time.Millisecond)
 	}
 	go func() { ended <- run(ctx, file) }()

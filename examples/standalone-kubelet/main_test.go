@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,9 +33,18 @@ func TestRun(t *testing.T) {
 	go func() {
 		done <- run(ctx, standalone.Config{Root: filepath.Join(root, "r"), Manifests: filepath.Join(root, "web.yaml")})
 	}()
-	for deadline := time.Now().Add(2 * time.Minute); !runs(t, filepath.Join(root, "r", "cri.sock")); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
+		state := containerState(t, filepath.Join(root, "r", "cri.sock"))
+		if state == runtimeapi.ContainerState_CONTAINER_RUNNING.String() {
+			break
+		}
+		select {
+		case err := <-done:
+			t.Fatalf("run = %v before the container runs, which is %s; want that it goes on", err, state)
+		default:
+		}
 		if time.Now().After(deadline) {
-			t.Fatal("the pod does not run")
+			t.Fatalf("the container is %s after two minutes, want that it runs", state)
 		}
 	}
 	stop()
@@ -43,16 +53,19 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// runs reports whether the pod's container runs.
-func runs(t *testing.T, socket string) bool {
+// containerState returns the state of the pod's only container, or why it has none yet.
+func containerState(t *testing.T, socket string) string {
 	t.Helper()
 	containers, err := cri.Dial(t.Context(), socket, cri.Options{})
 	if err != nil {
-		return false // not there yet
+		return fmt.Sprintf("unknown (%v)", err)
 	}
 	defer containers.Close()
 	list, err := containers.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{})
-	return err == nil && len(list.Containers) == 1 && list.Containers[0].State == runtimeapi.ContainerState_CONTAINER_RUNNING
+	if err != nil || len(list.Containers) != 1 {
+		return fmt.Sprintf("one of %d (%v)", len(list.GetContainers()), err)
+	}
+	return list.Containers[0].State.String()
 }
 
 // TestBadDirectory: the program says what is missing.
