@@ -45,7 +45,7 @@ func TestTutorial(t *testing.T) {
 		if err := r.do(t.Context(), s); err != nil {
 			t.Fatalf("docs/tutorial.md:%d: %v", s.line, err)
 		}
-		t.Logf("line %d: %s%s after %v", s.line, s.file, s.command, time.Since(begin).Round(time.Millisecond))
+		t.Logf("line %d took %v: %s%s", s.line, time.Since(begin).Round(time.Millisecond), s.file, s.command)
 	}
 	for name, at := range r.terminals {
 		if at.running != nil {
