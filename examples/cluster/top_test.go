@@ -91,12 +91,24 @@ func TestMetricsRights(t *testing.T) {
 			t.Errorf("the metrics server reads %s: %d %s", path, code, body)
 		}
 	}
+	probed := podOf("probed", "nginx") // its probes are counted from the first one on
+	probed.Spec.Containers[0].ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}, PeriodSeconds: 1}
+	if _, err := typed.Pods(api).Create(t.Context(), probed); err != nil {
+		t.Fatal(err)
+	}
 	for path, want := range map[string]string{
-		"metrics": `kubelet_runtime_operations_total{operation_type="version"}`, "metrics/resource": "node_cpu_usage_seconds_total ", "metrics/cadvisor": "machine_cpu_cores ", "metrics/probes": "", "configz": `{"kubeletconfig":{"address":`,
+		"metrics": `kubelet_runtime_operations_total{operation_type="version"}`, "metrics/resource": "node_cpu_usage_seconds_total ", "metrics/cadvisor": "machine_cpu_cores ",
+		"metrics/probes": `prober_probe_total{container="c",namespace="default",pod="probed",`, "configz": `{"kubeletconfig":{"address":`,
 	} {
-		answer, err := api.Do(t.Context(), client.Request{Path: "/api/v1/nodes/node-1/proxy/" + path})
-		if err != nil || !strings.Contains(string(answer.Body), want) {
-			t.Errorf("GET node-1/proxy/%s = %s, %v, want %q in the answer", path, answer.Body, err, want)
+		for deadline := time.Now().Add(patience); ; <-time.After(100 * time.Millisecond) {
+			answer, err := api.Do(t.Context(), client.Request{Path: "/api/v1/nodes/node-1/proxy/" + path})
+			if err == nil && strings.Contains(string(answer.Body), want) {
+				break
+			}
+			if path != "metrics/probes" || time.Now().After(deadline) {
+				t.Errorf("GET node-1/proxy/%s = %+v, %v, want %q in the answer", path, answer, err, want)
+				break
+			}
 		}
 	}
 }

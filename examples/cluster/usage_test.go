@@ -70,8 +70,10 @@ func TestInitialResources(t *testing.T) {
 	}
 	says := podOf("says", "nginx:1.27")
 	says.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}
-	if made := create(says); made.Annotations[initialresources.Annotation] != "" || made.Spec.Containers[0].Resources.Requests.Cpu().Value() > 1 {
-		t.Errorf("Create(says) = %+v, want no annotation %s and at most 1 CPU requested", made, initialresources.Annotation)
+	made = create(says)
+	requests = made.Spec.Containers[0].Resources.Requests
+	if made.Annotations[initialresources.Annotation] != "" || requests.Cpu().MilliValue() != 1000 || requests.Memory().Value() != 1<<30 {
+		t.Errorf("Create(says) = %+v, want no annotation %s, and 1 CPU and 1Gi requested, which are its limits", made, initialresources.Annotation)
 	}
 }
 

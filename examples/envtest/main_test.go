@@ -123,7 +123,7 @@ func awaitHealth(t *testing.T, url string) {
 			t.Fatalf("Get(%s) = %s, want 200 OK", url, answer.Status)
 		}
 		if time.Now().After(end) {
-			t.Fatal(err)
+			t.Fatalf("Get(%s) = %v after a minute, want 200 OK", url, err)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -278,7 +278,7 @@ func (e *environment) awaitListener(t *testing.T) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatal(err)
+			t.Fatalf("Dial(127.0.0.1:%s) = %v after a minute, want a connection", e.port, err)
 		}
 	}
 }

@@ -136,7 +136,7 @@ func explainAsData(t *testing.T, fits, refused result) {
 		t.Fatal(err)
 	}
 	if e.Pod != "any" || e.Namespace != "default" || e.Message != "" || len(e.Nodes) != 3 || e.Weights["NodeAffinity"] != 2 {
-		t.Errorf("the explanation is %+v, want it for default/any without a message, with 3 nodes and the weight 2 of NodeAffinity", e)
+		t.Fatalf("the explanation is %+v, want it for default/any without a message, with 3 nodes and the weight 2 of NodeAffinity", e)
 	}
 	if n := e.Nodes[2]; n.Node != "node-2" || !n.Fits || n.Total == nil || *n.Total != 416 || n.Scores["LeastAllocated"] != 50 {
 		t.Errorf("the explanation is %s, want its third node to be node-2, which fits with total 416 and 50 of LeastAllocated", fits.out)
