@@ -103,7 +103,11 @@ func (w *site) start(t *testing.T, program string) {
 	booted := make(chan struct{})
 	go func() {
 		defer close(booted)
-		for deadline := time.Now().Add(time.Minute); !w.boot() && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); !w.boot(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Errorf("the machine has not written a new boot ID to %s within a minute", filepath.Join(w.dir, "boot-id"))
+				return
+			}
 		}
 	}()
 	err := w.fleet.Start(t.Context(), w.stack, []Node{{Name: "n", Dir: w.dir, Cgroup: "/planekit-" + w.fleet.config.ID, Program: []string{"/bin/sh", "-c", program}}}, w.nodes)

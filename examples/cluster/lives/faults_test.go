@@ -99,18 +99,28 @@ func (n *node) inflict(ctx context.Context, r *rand.Rand, most int) {
 	}
 }
 
-// pause waits for a random time.
+// pause is how long a fault lasts: a random time, so that faults meet pods in every state. It waits for no event.
 func pause(r *rand.Rand, milliseconds int) {
 	time.Sleep(time.Duration(r.IntN(milliseconds)) * time.Millisecond)
 }
 
 // killDaemon kills containerd and waits until it has ended.
-func (n *node) killDaemon() {
-	for pids := n.daemonPIDs(); len(pids) > 0; pids = n.daemonPIDs() {
+func (n *node) killDaemon() { n.killAll("containerd", n.daemonPIDs) }
+
+// killAll kills the processes that find returns until there are none: a process may start others while it is killed.
+func (n *node) killAll(what string, find func() []int) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		pids := find()
+		if len(pids) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			n.t.Errorf("kill %s: the processes %v are there %v after the first SIGKILL", what, pids, patience)
+			return
+		}
 		for _, pid := range pids {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -194,19 +204,9 @@ func (n *node) cutPower(r *rand.Rand) {
 			n.faults.concern(uid)
 		}
 	}
-	for {
-		pids := machine.Processes(n.cgroup)
-		for _, shim := range n.shims() {
-			pids = append(pids, shim)
-		}
-		if len(pids) == 0 {
-			break
-		}
-		for _, pid := range pids {
-			syscall.Kill(pid, syscall.SIGKILL)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	n.killAll("the pods and shims", func() []int {
+		return slices.AppendSeq(machine.Processes(n.cgroup), maps.Values(n.shims()))
+	})
 	pause(r, 500)
 	n.restartDaemon()
 	n.startKubelet()

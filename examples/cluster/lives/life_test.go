@@ -49,7 +49,7 @@ func (n *node) live(p *plan) error {
 		return err
 	}
 	if p.early != 0 {
-		time.Sleep(p.early)
+		time.Sleep(p.early) // not until an event: the pod is to be deleted in every state
 	} else if err := l.spend(); err != nil {
 		return err
 	}
@@ -171,7 +171,8 @@ func (l *life) resize() error {
 	})
 }
 
-// stay leaves the pod alone for a while, and looks at it.
+// stay leaves the pod alone for as long as the plan says, and looks at it: nothing may happen to it, and no event
+// says that nothing will.
 func (l *life) stay() error {
 	for end := time.Now().Add(l.plan.stay); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if err := l.look(); err != nil {
