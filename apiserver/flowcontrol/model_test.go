@@ -235,7 +235,7 @@ func TestModel(t *testing.T) {
 	}
 	t.Logf("%v", m.counts)
 	// At the end no seat is lost.
-	m.set.setLimit(m.now, 1)
+	m.note(m.set.setLimit(m.now, 1))
 	m.note(m.set.advance(m.now))
 	for len(m.executing)+len(m.lingering) > 0 {
 		m.now += time.Minute
