@@ -184,7 +184,9 @@ func (r *run) stored(c trial, base map[string]any) {
 		r.send(c, q, q)
 		undone, theirs, ours := c, r.now(r.theirs, q.Path), r.now(r.ours, q.Path)
 		undone.changes = []change{{field: c.changes[0].field, remove: true}}
-		r.update(undone, q.Path, "fieldManager=other", theirs, ours)
+		// This name sorts behind the one above, so that it makes no difference whether a second has passed: owners are
+		// sorted by their seconds, and then by name.
+		r.update(undone, q.Path, "fieldManager=undo", theirs, ours)
 	}
 	q = pair.Request{Method: "DELETE", Path: q.Path, Query: "gracePeriodSeconds=0&propagationPolicy=Background"}
 	r.send(c, q, q)
