@@ -107,9 +107,6 @@ func (m model) odd(f field) (all []any) {
 	return []any{map[string]any{}, nil}
 }
 
-// values returns all values that a field is tried with.
-func (m model) values(f field) []any { return append(m.plausible(f), m.odd(f)...) }
-
 // annotations holds annotations that stood for fields once, or do, with the values that are tried.
 var annotations = map[string][]string{
 	"seccomp.security.alpha.kubernetes.io/pod": {"runtime/default", "localhost/a", "unconfined", "a", "localhost/../a"}, "container.seccomp.security.alpha.kubernetes.io/c": {"runtime/default", "localhost/a", "a"},
