@@ -157,7 +157,7 @@ func (a *api) untilCode(path string, code int) {
 	a.until(path, fmt.Sprint(code), func(got answer) bool { return got.code == code })
 }
 
-// condition returns a condition of a definition; nil has none.
+// condition returns a condition of a definition, the zero value if the definition is nil or lacks it.
 func condition(d *apiextensions.CustomResourceDefinition, name string) apiextensions.CustomResourceDefinitionCondition {
 	if d == nil {
 		return apiextensions.CustomResourceDefinitionCondition{}

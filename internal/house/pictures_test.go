@@ -112,7 +112,7 @@ func drawPath(t *testing.T) *picture {
 	return p
 }
 
-// room is a box of a column, and its question. The way of a pod leads through the rooms with story.
+// room is a box of a column: a name and its purpose. The way of a pod leads through the rooms with story.
 type room struct {
 	name, question string
 	story          bool

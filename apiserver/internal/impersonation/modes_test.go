@@ -11,7 +11,7 @@ import (
 	"github.com/planekit/planekit/authz"
 )
 
-// question formats the verb, the resource with its group, and the name with its namespace.
+// question formats a check: the verb, the resource with its group, and the name with its namespace.
 func question(a authz.Attributes) string {
 	text := a.Verb + " " + a.Group + "/" + a.Resource
 	if a.Subresource != "" {
